@@ -76,6 +76,13 @@ type body struct {
 	Stop        []string  `json:"stop,omitempty"`
 	Echo        bool      `json:"echo,omitempty"`
 	Logprobs    *int      `json:"logprobs,omitempty"`
+	Form        *form     `json:"structured_outputs,omitempty"`
+}
+
+// form is the form that an answer must have: one of its fields.
+type form struct {
+	Choice []string `json:"choice,omitempty"`
+	Regex  string   `json:"regex,omitempty"`
 }
 
 type message struct {
@@ -124,6 +131,9 @@ func (s *Set) generate(item *Item) request {
 	}
 	if g.TopK > 0 {
 		b.TopK = &g.TopK
+	}
+	if len(g.Choices) > 0 || g.Regex != "" {
+		b.Form = &form{g.Choices, g.Regex}
 	}
 	url := openai.Completions
 	if s.Chat {

@@ -22,6 +22,7 @@ type Field struct {
 	// strict makes a name that differs in only one or two characters an error even if unknown
 	// fields are ignored.
 	strict bool
+	form   bool               // the field gives the form of the answer
 	into   func(*Request) any // *float64, *int, *bool or *string that gets the value; nil if read is set
 	read   func(*Request, *object, *Field)
 }
@@ -127,6 +128,17 @@ var fields = []*Field{
 	},
 	{Name: "echo", Kind: Boolean, Only: Completions, into: func(r *Request) any { return &r.echo }},
 
+	// The form of the answer: OpenAI's field, vLLM's, llama.cpp's and Ollama's.
+	{Name: "response_format", Kind: Object, strict: true, form: true, read: byName((*Request).readResponseFormat)},
+	{Name: "structured_outputs", Kind: Object, strict: true, form: true, read: byName((*Request).readStructuredOutputs)},
+	{Name: "guided_json", Kind: Mixed, strict: true, form: true, read: byName((*Request).readSchemaOrText)},
+	{Name: "guided_regex", Kind: String, strict: true, form: true, read: byName((*Request).readRegex)},
+	{Name: "guided_choice", Kind: Array, strict: true, form: true, read: byName((*Request).readChoices)},
+	{Name: "guided_grammar", Kind: String, strict: true, form: true, read: byName((*Request).readGrammar)},
+	{Name: "json_schema", Kind: Mixed, form: true, read: byName((*Request).readSchemaOrText)},
+	{Name: "grammar", Kind: String, form: true, read: byName((*Request).readOptionalGrammar)},
+	{Name: "format", Kind: Mixed, form: true, read: byName((*Request).readFormat)},
+
 	{Name: "tool_choice", Kind: Mixed, Only: Chat, read: (*Request).readToolChoice},
 	{Name: "tools", Kind: Array, Only: Chat, read: (*Request).readTools},
 	{Name: "documents", Kind: Array, Only: Chat, read: (*Request).readVariable},
@@ -154,6 +166,12 @@ func Fields(e Endpoint) []*Field {
 // Named reports whether the field, or the one that overrides it, has the given name or alias.
 func (f *Field) Named(name string) bool {
 	return name == f.Name || name == f.Override && name != "" || slices.Contains(f.Aliases, name)
+}
+
+// Settles reports whether a request that has the field with the given name needs no default for f:
+// it is f, or both give the form of the answer.
+func (f *Field) Settles(name string) bool {
+	return f.Named(name) || f.form && slices.ContainsFunc(fields, func(other *Field) bool { return other.form && other.Name == name })
 }
 
 func (f *Field) on(e Endpoint) bool { return f.Only == "" || f.Only == e }

@@ -37,6 +37,8 @@ type Request struct {
 	seed    *int64
 	echo    bool
 
+	formField string // path of the field that gives the form of the answer; empty for none
+
 	toolsForbidden bool // the chat template gets no tools
 	tokenIDs       bool // the request sets return_token_ids
 
@@ -92,6 +94,7 @@ func (r *Request) finish(o *object) {
 	if s.PromptOnly && !r.echo {
 		o.fail(CodeInvalidValue, `%q is 0, which makes sense only with "echo"`, o.named("max_tokens"))
 	}
+	r.finishConstraint(o)
 	// The engine returns the bytes of a prompt's tokens only with their log-probabilities. The echo
 	// of a prompt of token ids needs these bytes.
 	tokenPrompt := slices.ContainsFunc(r.prompts, func(p prompt) bool { return p.ids != nil })

@@ -293,8 +293,6 @@ func TestErrorsNameTheField(t *testing.T) {
 		{Completions, `"return_token_ids":"yes"`, CodeInvalidType, `"return_token_ids" must be true or false, not a string`},
 		{Completions, `"suffix":"end"`, CodeUnsupported, `"suffix" is not supported: text cannot be inserted before a suffix`},
 		{Completions, `"stream":true`, CodeUnsupported, `"stream" is not supported: a row's result is written when it is complete`},
-		{Chat, `"response_format":{"type":"json_object"}`, CodeUnsupported, `"response_format" is not supported: output cannot be constrained`},
-		{Chat, `"guided_json":{}`, CodeUnsupported, `"guided_json" is not supported: output cannot be constrained`},
 		{Chat, `"tool_choice":"required"`, CodeUnsupported, `"tool_choice" must be "auto" or "none": a tool call cannot be forced`},
 		{Chat, `"tools":[{}],"tool_choice":{"type":"function","function":{"name":"f"}}`, CodeUnsupported, `"tool_choice" must be "auto" or "none": a tool call cannot be forced`},
 		{Chat, `"functions":[{}]`, CodeUnsupported, `"functions" is not supported: use "tools"`},

@@ -89,7 +89,7 @@ func TestFieldsThatChangeNothing(t *testing.T) {
 		`"stream":false,"response_format":{"type":"text"},"parallel_tool_calls":true`,
 		`"id":1,"custom_id":"x","answer":"y"`,
 		`"safety_identifier":"a","prediction":{},"stream_options":{},"prompt_cache_key":"a","prompt_cache_options":{},"prompt_cache_retention":"24h"`,
-		`"priority":1,"request_id":"a","cache_salt":"a","cache_prompt":true,"id_slot":1,"timings_per_token":true,"mirostat_eta":0.1,"keep_alive":"5m"`,
+		`"priority":1,"request_id":"a","cache_salt":"a","guided_decoding_backend":"auto","cache_prompt":true,"id_slot":1,"timings_per_token":true,"mirostat_eta":0.1,"keep_alive":"5m"`,
 		`"modalities":["text"],"functions":[],"function_call":"auto","add_special_tokens":false,"echo":false`,
 		`"function_call":"none"`,
 	} {
@@ -107,14 +107,7 @@ func TestFieldsOfOtherPrograms(t *testing.T) {
 		name     string
 		neutral  []string // values with which the field is accepted
 	}{
-		{Completions, "response_format", []string{`{"type": "text"}`}},
-		{Completions, "structured_outputs", nil},
-		{Completions, "guided_json", nil},
-		{Completions, "guided_regex", nil},
-		{Completions, "guided_choice", nil},
-		{Completions, "guided_grammar", nil},
-		{Completions, "grammar", []string{`""`}},
-		{Completions, "json_schema", nil},
+		{Completions, "guided_whitespace_pattern", nil},
 		{Completions, "allowed_token_ids", nil},
 		{Completions, "bad_words", []string{"[]"}},
 		{Completions, "logits_processors", []string{"[]"}},
@@ -154,7 +147,7 @@ func TestFieldsOfOtherPrograms(t *testing.T) {
 	}
 	for name, neutral := range map[string][]string{ // accepted if unknown fields are ignored
 		"extra_body": {"{}"}, "sampling_params": {"{}"}, "options": {"{}"}, "system": {`""`}, "images": {"[]"}, "max_length": nil, "num_predict": nil,
-		"format": {`""`}, "thinking": nil, "repeat_last_n": {"-1"}, "mirostat": {"0"}, "typical_p": {"1", "1.0"},
+		"thinking": nil, "repeat_last_n": {"-1"}, "mirostat": {"0"}, "typical_p": {"1", "1.0"},
 	} {
 		err := parse(t, Completions, `{"prompt":"hi","`+name+`":{"other":7}}`).CheckUnknown()
 		require.ErrorContains(t, err, `"`+name+`" is not supported: `)
@@ -162,8 +155,8 @@ func TestFieldsOfOtherPrograms(t *testing.T) {
 			require.NoError(t, parse(t, Completions, `{"prompt":"hi","`+name+`":`+value+`}`).CheckUnknown(), "%s: %s", name, value)
 		}
 	}
-	_, err := ParseLive(Completions, []byte(`{"prompt":"hi","stream":true,"guided_json":{}}`))
-	require.EqualError(t, err, `"guided_json" is not supported: output cannot be constrained`)
+	_, err := ParseLive(Completions, []byte(`{"prompt":"hi","stream":true,"bad_words":["a"]}`))
+	require.EqualError(t, err, `"bad_words" is not supported: use "logit_bias"`)
 }
 
 // A name that is nearly right, but whose distance is larger than two characters, is not an error of

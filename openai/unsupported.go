@@ -16,14 +16,7 @@ var unsupported = []struct {
 	instead   string
 }{
 	{"stream", false, "", []string{"false"}, "a row's result is written when it is complete"},
-	{"response_format", false, "", []string{`{"type":"text"}`}, "output cannot be constrained"},
-	{"structured_outputs", false, "", nil, "output cannot be constrained"},
-	{"guided_json", false, "", nil, "output cannot be constrained"},
-	{"guided_regex", false, "", nil, "output cannot be constrained"},
-	{"guided_choice", false, "", nil, "output cannot be constrained"},
-	{"guided_grammar", false, "", nil, "output cannot be constrained"},
-	{"grammar", false, "", []string{`""`}, "output cannot be constrained"},
-	{"json_schema", false, "", nil, "output cannot be constrained"},
+	{"guided_whitespace_pattern", false, "", nil, "white space in JSON is bounded"},
 	{"allowed_token_ids", false, "", nil, `use "logit_bias"`},
 	{"bad_words", false, "", []string{"[]"}, `use "logit_bias"`},
 	{"logits_processors", false, "", []string{"[]"}, "custom code is not run"},
@@ -54,7 +47,6 @@ var unsupported = []struct {
 	{"images", true, "", []string{"[]"}, "only text can be used"},
 	{"max_length", true, "", nil, `use "max_tokens", which does not count the prompt`},
 	{"num_predict", true, "", nil, `use "max_tokens"`},
-	{"format", true, "", []string{`""`}, "output cannot be constrained"},
 	{"thinking", true, "", nil, `use "enable_thinking" or "chat_template_kwargs"`},
 	{"repeat_last_n", true, "", []string{"-1"}, "a penalty applies to the whole text"},
 	{"mirostat", true, "", []string{"0"}, `use "temperature", "top_p", "min_p" and "top_k"`},
@@ -66,7 +58,7 @@ var unsupported = []struct {
 var inert = []string{
 	"id", "custom_id", "answer", "metadata", "user", "safety_identifier", "store", "service_tier", "verbosity", "prediction",
 	"stream_options", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
-	"priority", "request_id", "cache_salt", // from vLLM
+	"priority", "request_id", "cache_salt", "guided_decoding_backend", // from vLLM
 	"cache_prompt", "id_slot", "timings_per_token", "mirostat_tau", "mirostat_eta", // from llama.cpp
 	"keep_alive",  // from Ollama
 	"ingot_error", // why a row failed before, in files of failed rows

@@ -98,3 +98,9 @@ func TestNodeClientsChatWithFleet(t *testing.T) {
 	t.Parallel()
 	runClients(t, "chat.mjs", setUpFleet(t, redisqueue.New(redistest.Start(t).Client)).URL)
 }
+
+// TestNodeClientsGetForms: with schemas of zod, the helpers of OpenAI's clients parse the answers.
+func TestNodeClientsGetForms(t *testing.T) {
+	t.Parallel()
+	runClients(t, "forms.mjs", setUp(t, nil).URL)
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/engine/grammar"
 	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/queue"
 )
@@ -89,6 +90,9 @@ func (s *Server) call(r *http.Request, e openai.Endpoint, body []byte) (Call, er
 		return Call{}, err
 	}
 	if err := request.CheckUnknown(); err != nil {
+		return Call{}, err
+	}
+	if err := request.CheckConstraint(grammar.Check); err != nil {
 		return Call{}, err
 	}
 	if request.Model() == "" {

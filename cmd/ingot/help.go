@@ -24,7 +24,7 @@ const (
 	debugging = "Debugging"
 )
 
-var help = manual.Help{Sections: []string{prompting, choosing, sampling, outputs, filters, tuning, debugging}}
+var help = manual.Help{Sections: []string{prompting, answerForm, choosing, sampling, outputs, filters, tuning, debugging}}
 
 func section(flags *pflag.FlagSet, title string, names ...string) {
 	manual.Section(flags, title, names...)

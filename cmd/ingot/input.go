@@ -25,6 +25,7 @@ type inputFlags struct {
 	prompt, system, layout string
 	defaults               map[string]*string // values of the flags for row defaults, by the request's field
 	stops                  *[]string
+	form                   formFlags
 	choose                 table.Selection
 	dryRun                 int
 }
@@ -51,6 +52,7 @@ func (f *inputFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.layout, "template", "", "`FILE` with the templates of several messages, each below a line such as --- user")
 	flags.StringVar(&f.shape, "shape", string(prompt.Auto), "`SHAPE` of the records, which --prompt and --template override:"+shapesHelp())
 	section(flags, prompting, "prompt", "system", "template", "shape")
+	f.form.add(flags)
 	flags.StringVar(&f.choose.Where, "where", "", "answer only rows for which `CONDITION` holds, such as 'lang == \"de\"' or 'int(score) > 3' (see expr-lang.org)")
 	flags.IntVar(&f.choose.Skip, "skip", 0, "leave out the first `N` rows")
 	flags.IntVar(&f.choose.Sample, "sample", 0, "answer `N` rows drawn at random; --sample-seed changes the draw")
@@ -137,6 +139,9 @@ func (f *inputFlags) options() (table.Options, prompt.Options, error) {
 		o.Defaults = append(o.Defaults, d)
 	}
 	if err := prompt.CheckDefaults(o.Defaults); err != nil {
+		return table.Options{}, o, &usageError{err}
+	}
+	if err := f.form.addTo(&o, f.given); err != nil {
 		return table.Options{}, o, &usageError{err}
 	}
 	choose, err := f.selection()

@@ -41,7 +41,7 @@ func TestRunAnswersATable(t *testing.T) {
 	r = ingot(t, "", args...)
 	require.Equal(t, exitFailure, r.code)
 	require.Contains(t, r.stderr, "line 1 of the input differs from the row that was answered in "+out)
-	require.Contains(t, r.stderr, "the rows depend on the input, on templates and on defaults such as --max-tokens")
+	require.Contains(t, r.stderr, "the rows depend on the input, on templates and on flags such as --max-tokens and --schema")
 }
 
 // TestRunRefusesATableWithoutUsableTemplates: a table without usable templates is refused before
@@ -112,7 +112,7 @@ func TestEnqueueQueuesATable(t *testing.T) {
 	r = enqueue("--prompt", "{{.text}}!")
 	require.Equal(t, exitFailure, r.code)
 	require.Contains(t, r.stderr, "batch b was made from a different input file")
-	require.Contains(t, r.stderr, "the rows depend on the input, on templates and on defaults such as --max-tokens")
+	require.Contains(t, r.stderr, "the rows depend on the input, on templates and on flags such as --max-tokens and --schema")
 
 	startWorker(t, url, "default")
 	r = ingot(t, "", "results", "b", "--redis", url, "-o", "-", "--follow")

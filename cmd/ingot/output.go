@@ -25,6 +25,8 @@ type outputFlags struct {
 	minTokens       int
 	maxTokens       int
 	unique          []string
+	columnsFrom     string
+	extract         string
 	tables          *pflag.FlagSet // flags that apply only to tables
 }
 
@@ -44,6 +46,9 @@ func (o *outputFlags) add(flags *pflag.FlagSet, what string) {
 	f := o.tables
 	f.SortFlags = false
 	f.StringVar(&o.prefix, "column-prefix", "", "put `PREFIX` before the names of generated columns")
+	f.StringVar(&o.columnsFrom, "columns-from", "",
+		"make columns of the properties of answers: `json`, which needs answers that are JSON objects, or none (default json with --schema, else none)")
+	f.StringVar(&o.extract, "extract", "", "make a column of each named group of the regular expression `RE`, such as 'Score: (?P<score>\\d+)'")
 	f.StringVar(&o.failed, "failed", "", "write rows that failed to `FILE` instead of OUT, in the format and columns of the input")
 	f.StringSliceVar(&o.keepFinish, "keep-finish", nil, "keep only answers with a finish reason in `REASON`,..., such as stop")
 	f.StringArrayVar(&o.match, "match", nil, "keep only answers that the regular expression `RE` matches; may be repeated")
@@ -56,7 +61,7 @@ func (o *outputFlags) add(flags *pflag.FlagSet, what string) {
 	f.VisitAll(func(flag *pflag.Flag) {
 		flags.AddFlag(flag)
 		title := filters
-		if flag.Name == "column-prefix" || flag.Name == "failed" {
+		if slices.Contains([]string{"column-prefix", "columns-from", "extract", "failed"}, flag.Name) {
 			title = outputs
 		}
 		section(flags, title, flag.Name)
@@ -119,8 +124,51 @@ func (o *outputFlags) open(cmd *cobra.Command) (*export.Output, error) {
 	}
 	out.Table = export.Options{Prefix: o.prefix, Format: out.Format}
 	var err error
+	if out.Table.Fields, err = o.fields(); err != nil {
+		return nil, err
+	}
 	out.Table.Filter, err = o.filter()
 	return out, err
+}
+
+// Values of --columns-from.
+const (
+	fromJSON = "json"
+	fromNone = "none"
+)
+
+// fields returns which columns are made from the texts of answers.
+func (o *outputFlags) fields() (export.Fields, error) {
+	var f export.Fields
+	switch o.columnsFrom {
+	case "", fromNone:
+	case fromJSON:
+		f.JSON = true
+	default:
+		return f, usagef("--columns-from: %q is not known: use %s or %s", o.columnsFrom, fromJSON, fromNone)
+	}
+	if o.extract == "" {
+		return f, nil
+	}
+	if f.JSON {
+		return f, usagef("--extract and --columns-from json cannot be combined: give one")
+	}
+	var err error
+	if f.Groups, err = regexp.Compile(o.extract); err != nil {
+		return f, usagef("--extract: %w", err)
+	}
+	if len(f.Known()) == 0 {
+		return f, usagef("--extract: the expression has no named group: write one as (?P<name>...)")
+	}
+	return f, nil
+}
+
+// fieldsOf makes columns of the properties of answers with a schema, unless the flags say
+// otherwise.
+func (o *outputFlags) fieldsOf(schema string, out *export.Output) {
+	f := &out.Table.Fields
+	f.Schema = schema
+	f.JSON = f.JSON || o.columnsFrom == "" && f.Groups == nil && len((&export.Fields{JSON: true, Schema: schema}).Known()) > 0
 }
 
 func (o *outputFlags) filter() (export.Filter, error) {
@@ -165,7 +213,7 @@ func checkColumns(out *export.Output, in func() (table.Reader, error)) error {
 	if err != nil {
 		return err
 	}
-	if err := export.CheckColumns(columns, out.Table.Prefix); err != nil {
+	if err := export.CheckColumns(columns, out.Table.Fields.Known(), out.Table.Prefix); err != nil {
 		return &usageError{err}
 	}
 	return nil

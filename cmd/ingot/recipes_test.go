@@ -128,6 +128,18 @@ func TestRecipeADataSet(t *testing.T) {
 	require.Equal(t, "topic,level,ingot_error\n", readFile(t, filepath.Join(dir, "again.csv")), "no row failed")
 }
 
+func TestRecipeClassify(t *testing.T) {
+	t.Parallel()
+	dir, _ := follow(t, "Classify.", map[string]string{"reviews.csv": "review\nGreat\nBroken\nFine\n"})
+	sentiment, details := readCSV(t, filepath.Join(dir, "sentiment.csv")), readCSV(t, filepath.Join(dir, "details.csv"))
+	require.Equal(t, []string{"Great", "Broken", "Fine"}, column(sentiment, "review"))
+	require.Equal(t, []string{"Great", "Broken", "Fine"}, column(details, "review"))
+	for i := range sentiment {
+		require.Contains(t, []string{"positive", "negative"}, sentiment[i]["response"])
+		require.True(t, details[i]["error"] != "" || details[i]["label"] == "positive" || details[i]["label"] == "negative", details[i])
+	}
+}
+
 func TestRecipeClassifyWithSeveralModels(t *testing.T) {
 	t.Parallel()
 	small, err := os.ReadFile(tinyLlama)
@@ -142,7 +154,7 @@ func TestRecipeClassifyWithSeveralModels(t *testing.T) {
 	require.Equal(t, []string{"5", "5", "1", "1"}, column(rows, "stars"))
 	require.Equal(t, []string{"small", "large", "small", "large"}, column(rows, "model"))
 	for _, r := range rows {
-		require.NotEmpty(t, r["response"])
+		require.Contains(t, []string{"positive", "negative", "neutral"}, r["response"])
 		require.Empty(t, r["error"])
 	}
 }

@@ -91,7 +91,7 @@ func (c *resultsCommand) run(cmd *cobra.Command, args []string) error {
 		}
 		cmd.PrintErrf("%s: deleted from Redis\n", args[0])
 	}
-	return c.limit.check(got.Failed, got.Kept+got.Written)
+	return c.limit.check(got.Failed+out.Unparsed, got.Kept+got.Written)
 }
 
 // warnOfWaiting prints why a batch may not finish by itself: aliases without a worker, and lost

@@ -74,6 +74,13 @@ func (c *runCommand) run(cmd *cobra.Command, args []string) error {
 	if r.out, err = c.to.open(cmd); err != nil {
 		return err
 	}
+	form, err := c.from.form.constraint(c.from.given)
+	if err != nil {
+		return &usageError{err}
+	}
+	if form != nil && form.Schema != "" {
+		c.to.fieldsOf(form.Schema, r.out)
+	}
 	r.out.Table.Selected = c.from.choose != (table.Selection{}) // OUT.answers.jsonl may have rows that another run selected
 	if r.models, err = runModels(cfg.Model); err != nil {
 		return err
@@ -87,7 +94,7 @@ func (c *runCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	return c.limit.check(sum.Failed+sum.KeptFailed, sum.Kept+sum.Done+sum.Failed)
+	return c.limit.check(sum.Failed+sum.KeptFailed+r.out.Unparsed, sum.Kept+sum.Done+sum.Failed)
 }
 
 func (c *runCommand) dryRun(cmd *cobra.Command, args []string) (err error) {

@@ -314,6 +314,12 @@ func (r *reader) generation(n *yaml.Node) error {
 	return storeAll(n, "the setting", map[string]any{
 		"max_gen_toks": &g.MaxTokens, "max_tokens": &g.MaxTokens, "max_new_tokens": &g.MaxTokens,
 		"temperature": &g.Temperature, "top_p": &g.TopP, "top_k": &g.TopK, "seed": &g.Seed,
+		"regex": &g.Regex, "choices": func(value *yaml.Node) (err error) {
+			if g.Choices, err = texts(value); err == nil && len(g.Choices) == 0 {
+				err = errors.New("the list is empty")
+			}
+			return err
+		},
 		"do_sample": nil, // ignored: the temperature decides whether tokens are sampled
 		"until": func(value *yaml.Node) (err error) {
 			r.until = true
@@ -368,6 +374,9 @@ func (r *reader) finish() error {
 	if t.Shots < 0 || t.Repeats < 1 || t.Generation.MaxTokens < 1 {
 		return fmt.Errorf("num_fewshot is %d, repeats is %d and max_gen_toks is %d: they must be at least 0, 1 and 1", t.Shots, t.Repeats, t.Generation.MaxTokens)
 	}
+	if err := t.checkForm(); err != nil {
+		return err
+	}
 	if len(t.Filters) == 0 {
 		t.Filters = []Pipeline{{Name: "none"}}
 	}
@@ -385,4 +394,16 @@ func (r *reader) finish() error {
 		known, t.prepare = f.metrics, f.prepare
 	}
 	return r.checkMetrics(known)
+}
+
+// checkForm checks the settings that give the form of an answer.
+func (t *Task) checkForm() error {
+	choices, regex := len(t.Generation.Choices) > 0, t.Generation.Regex != ""
+	switch {
+	case choices && regex:
+		return errors.New(`generation_kwargs has "choices" and "regex": give one`)
+	case (choices || regex) && !t.Type.Generates():
+		return fmt.Errorf(`a task of type %s generates no answers: remove "choices" and "regex" from generation_kwargs`, t.Type)
+	}
+	return nil
 }

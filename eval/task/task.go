@@ -69,6 +69,8 @@ type Generation struct {
 	TopP        float64
 	TopK        int
 	Seed        *int64
+	Choices     []string // texts, one of which is the answer; nil for any
+	Regex       string   // expression that the whole answer matches; empty for any
 }
 
 // DefaultMaxTokens is the token limit of answers if a task sets none, as in the harness.

@@ -37,26 +37,27 @@ var Generated = []table.Column{
 }
 
 // CheckColumns returns an error if an input column has the same name as a generated column with its
-// prefix.
-func CheckColumns(input []table.Column, prefix string) error {
-	for _, g := range Generated {
+// prefix. fields are the columns that are made from the texts of answers.
+func CheckColumns(input, fields []table.Column, prefix string) error {
+	all := append(slices.Clone(fields), Generated...)
+	for _, g := range all {
 		name := prefix + g.Name
 		if slices.ContainsFunc(input, func(c table.Column) bool { return c.Name == name }) {
 			return fmt.Errorf("the input has a column %q, which is also the name of a generated column: give the generated columns a prefix, such as --column-prefix=%s",
-				name, freePrefix(input))
+				name, freePrefix(input, all))
 		}
 	}
 	return nil
 }
 
-func freePrefix(input []table.Column) string {
+func freePrefix(input, generated []table.Column) string {
 	for n := 1; ; n++ {
 		prefix := "answer_"
 		if n > 1 {
 			prefix = fmt.Sprintf("answer%d_", n)
 		}
 		if !slices.ContainsFunc(input, func(c table.Column) bool {
-			return slices.ContainsFunc(Generated, func(g table.Column) bool { return c.Name == prefix+g.Name })
+			return slices.ContainsFunc(generated, func(g table.Column) bool { return c.Name == prefix+g.Name })
 		}) {
 			return prefix
 		}
@@ -82,9 +83,11 @@ type sample struct {
 	reasoning    json.RawMessage
 	finishReason string
 	model        string
-	prompt       int // number of prompt tokens
-	completion   int // number of generated tokens; -1 if unknown
-	failure      string
+	prompt       int           // number of prompt tokens
+	completion   int           // number of generated tokens; -1 if unknown
+	fields       []table.Field // columns that were made from the text
+	failure      string        // why the row has no answer or, if unparsed, why the text has no fields
+	unparsed     bool
 }
 
 // samplesOf returns the answers in a line. For a line with an error, it returns the error as the
@@ -121,7 +124,7 @@ func (s *sample) value(column string) json.RawMessage {
 	case model:
 		return textValue(s.model)
 	}
-	if s.failure != "" {
+	if s.failure != "" && !s.unparsed {
 		return nil
 	}
 	switch column {

@@ -30,6 +30,10 @@ type Output struct {
 	Stdout  io.Writer    // may be nil if Path is a file
 	Summary func(string) // called with a line that describes the table that was written
 
+	// Unparsed is the number of answers whose texts could not become columns. It is set when the
+	// table is made.
+	Unparsed int
+
 	temp string   // folder of the files of answers, if Path is not a regular file; empty until it is made
 	pipe *os.File // opened by Open, if Path is a pipe or a device
 
@@ -209,6 +213,7 @@ func (o *Output) write(ctx context.Context, paths, models []string, in func() (t
 	if err != nil {
 		return fmt.Errorf("write %s: %w", o.Path, err)
 	}
+	o.Unparsed = counts.Unparsed
 	o.Summary(o.describe(counts))
 	return nil
 }
@@ -257,6 +262,9 @@ func (o *Output) describe(c Counts) string {
 	}
 	if c.Unanswered > 0 {
 		text += fmt.Sprintf("; %s without an answer", countRows(c.Unanswered))
+	}
+	if c.Unparsed > 0 {
+		text += fmt.Sprintf("; %s without the columns of their text", textfmt.Count(c.Unparsed, "answer"))
 	}
 	if c.Failed > 0 {
 		text += fmt.Sprintf("; %s in %s", countRows(c.Failed), o.Failed)

@@ -21,6 +21,7 @@ type Options struct {
 	// instead of the input's columns.
 	Input    func() (table.Reader, error)
 	Selected bool   // Input leaves out rows; the table leaves out the answers to these rows
+	Fields   Fields // columns that are made from the texts of answers
 	Prefix   string // prefix of the names of generated columns
 	Filter   Filter
 	Format   Format
@@ -33,6 +34,7 @@ type Counts struct {
 	Unanswered int            // rows without an answer, which the table leaves out
 	Dropped    map[Reason]int // answers that are not in the table, by the reason
 	Failed     int            // failed rows that were written to Options.Failed
+	Unparsed   int            // answers whose texts could not become columns, which count as failed
 }
 
 // WriteTable writes a table of answers to w in the order of the rows. It holds only the current row
@@ -91,7 +93,11 @@ func (t *tableMaker) columns() ([]table.Column, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := CheckColumns(input, t.options.Prefix); err != nil {
+	fields, err := t.options.Fields.columns(t.options.Answers)
+	if err != nil {
+		return nil, err
+	}
+	if err := CheckColumns(input, fields, t.options.Prefix); err != nil {
 		return nil, err
 	}
 	if t.options.Failed != nil {
@@ -103,7 +109,7 @@ func (t *tableMaker) columns() ([]table.Column, error) {
 	}
 	t.generated = generated(t.options.Answers)
 	columns := append([]table.Column{}, input...)
-	for _, c := range t.generated {
+	for _, c := range slices.Concat(fields, t.generated) {
 		columns = append(columns, table.Column{Name: t.options.Prefix + c.Name, Kind: c.Kind})
 	}
 	return columns, nil
@@ -206,12 +212,16 @@ func (t *tableMaker) row(record table.Record) error {
 		if err := t.check(a, &l, record); err != nil {
 			return err
 		}
-		if l.Error != nil && t.options.Failed != nil {
-			reason = cmp.Or(reason, l.Error.Code+": "+l.Error.Message)
-			t.counts.Dropped[Failed]++
-			continue
-		}
 		for _, s := range samplesOf(l, a.Model) {
+			t.options.Fields.read(&s)
+			if s.unparsed {
+				t.counts.Unparsed++
+			}
+			if s.failure != "" && t.options.Failed != nil {
+				reason = cmp.Or(reason, s.failure)
+				t.counts.Dropped[Failed]++
+				continue
+			}
 			if err := t.sample(record, &s); err != nil {
 				return err
 			}
@@ -258,6 +268,9 @@ func (t *tableMaker) sample(record table.Record, s *sample) error {
 	}
 	if reason == "" {
 		t.fields = append(t.fields[:0], record.Fields...)
+		for _, f := range s.fields {
+			t.fields = append(t.fields, table.Field{Name: t.options.Prefix + f.Name, Value: f.Value})
+		}
 		for _, c := range t.generated {
 			t.fields = append(t.fields, table.Field{Name: t.options.Prefix + c.Name, Value: s.value(c.Name)})
 		}

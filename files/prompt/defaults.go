@@ -68,7 +68,7 @@ func given(body []table.Field, s *openai.Field) bool {
 		if isNull(f.Value) {
 			continue
 		}
-		if s.Named(f.Name) {
+		if s.Settles(f.Name) {
 			return true
 		}
 		if f.Name == "chat_template_kwargs" { // may also have settings of the template

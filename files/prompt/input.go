@@ -83,7 +83,7 @@ func (in *Input) Hint(err error) error {
 	if !errors.Is(err, rows.ErrOtherFile) || !in.made {
 		return err
 	}
-	err = fmt.Errorf("%w (the rows depend on the input, on templates and on defaults such as --max-tokens)", err)
+	err = fmt.Errorf("%w (the rows depend on the input, on templates and on flags such as --max-tokens and --schema)", err)
 	if slices.ContainsFunc(in.o.Defaults, func(d Default) bool { return d.Setting.Name == seedField }) {
 		err = fmt.Errorf("%w; answers that an earlier version made with --seed cannot be continued, because it gave all rows the same seed: "+
 			"start anew with another OUT (-o) or batch (--batch)", err)

@@ -149,10 +149,10 @@ func TestHints(t *testing.T) {
 	o := prompt.Options{Shape: prompt.Auto}
 	require.Equal(t, other.Error(), hint(o, other))
 	o.Defaults = []prompt.Default{setting(t, "max_tokens", "5")}
-	require.Equal(t, other.Error()+" (the rows depend on the input, on templates and on defaults such as --max-tokens)", hint(o, other))
+	require.Equal(t, other.Error()+" (the rows depend on the input, on templates and on flags such as --max-tokens and --schema)", hint(o, other))
 	require.Equal(t, "EOF", hint(o, io.EOF))
 	o.Defaults = append(o.Defaults, setting(t, "seed", "5"))
-	require.Contains(t, hint(o, other), "--max-tokens); answers that an earlier version made with --seed cannot be continued")
+	require.Contains(t, hint(o, other), "--schema); answers that an earlier version made with --seed cannot be continued")
 }
 
 // TestAnswered: records have the checksums of their requests. An input that was changed since its

@@ -18,6 +18,8 @@ func TestSettingsAreAllFields(t *testing.T) {
 		"model", "messages", "prompt", "tools", "tool_choice", "documents", "add_generation_prompt", "chat_template_kwargs", "echo",
 		"best_of",               // covered by n
 		"max_completion_tokens", // covered by max_tokens
+		// covered by flags for the form of answers
+		"response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "json_schema", "grammar", "format",
 	}
 	var want, got []string
 	for _, e := range []openai.Endpoint{openai.Chat, openai.Completions} {

@@ -74,6 +74,7 @@ type Reader struct {
 	line    int    // number of the last line that was read
 	buf     []byte // the line that is being read; reused
 	names   *names
+	forms   forms
 }
 
 // NewReader returns a Reader of the rows of r.
@@ -295,6 +296,9 @@ func (r *Reader) parse(row *Row, text []byte) {
 	var request *openai.Request
 	if err == nil {
 		request, err = openai.ParseRequest(l.Endpoint, l.Body)
+	}
+	if err == nil {
+		err = request.CheckConstraint(r.forms.check)
 	}
 	if err == nil {
 		err = r.check(l, request)

@@ -24,19 +24,19 @@ func Columns(r Reader) ([]Column, error) {
 	if columns := r.Columns(); columns != nil {
 		return columns, nil
 	}
-	var s scan
+	var s Scan
 	for {
 		record, err := r.Next()
 		var one *RecordError
 		switch {
 		case errors.Is(err, io.EOF):
-			return s.columns(), nil
+			return s.Columns(), nil
 		case errors.As(err, &one):
 			record = one.Record()
 		case err != nil:
 			return nil, err
 		}
-		if err := s.add(record); err != nil {
+		if err := s.Add(record.Fields); err != nil {
 			return nil, err
 		}
 	}
@@ -52,7 +52,8 @@ func ColumnsOf(open func() (Reader, error)) ([]Column, error) {
 	return columns, errors.Join(err, r.Close())
 }
 
-type scan struct {
+// Scan finds the columns of records that each have their own fields.
+type Scan struct {
 	names []string
 	seen  map[string]*scanned
 }
@@ -62,11 +63,22 @@ type scanned struct {
 	wide bool // the column has an integer that float64 cannot represent exactly
 }
 
-func (s *scan) add(r Record) error {
+// NewScan returns a Scan whose first columns are known before any record. A column's kind changes
+// if a value does not fit it. An empty Kind is decided by the values.
+func NewScan(known []Column) *Scan {
+	s := &Scan{seen: map[string]*scanned{}}
+	for _, c := range known {
+		s.names, s.seen[c.Name] = append(s.names, c.Name), &scanned{kind: c.Kind}
+	}
+	return s
+}
+
+// Add adds the fields of a record. More than MaxColumns columns are an error.
+func (s *Scan) Add(fields []Field) error {
 	if s.seen == nil {
 		s.seen = map[string]*scanned{}
 	}
-	for _, f := range r.Fields {
+	for _, f := range fields {
 		c := s.seen[f.Name]
 		if c == nil {
 			if len(s.names) == MaxColumns {
@@ -80,7 +92,9 @@ func (s *scan) add(r Record) error {
 	return nil
 }
 
-func (s *scan) columns() []Column {
+// Columns returns the columns in the order of their first occurrence, with the kind that fits all
+// values of the column.
+func (s *Scan) Columns() []Column {
 	columns := make([]Column, len(s.names))
 	for i, name := range s.names {
 		columns[i] = Column{Name: name, Kind: cmp.Or(s.seen[name].kind, String)}

@@ -1,0 +1,154 @@
+package export
+
+import (
+	"strings"
+
+	"github.com/ingot-run/ingot/files/table"
+	"github.com/ingot-run/ingot/internal/ordered"
+)
+
+// maxReferences is the maximum number of $ref that lead from one to the next, and maxSchemas the
+// maximum number of schemas that are read for the kinds of columns.
+const (
+	maxReferences = 16
+	maxSchemas    = 20_000
+)
+
+// schemaColumns returns the columns of objects with a JSON Schema: its properties in their order. A
+// column whose kind the schema does not say has an empty Kind. It returns nil if the schema lists
+// no properties.
+func schemaColumns(schema string) []table.Column {
+	root, err := ordered.ParseJSON([]byte(schema))
+	if err != nil {
+		return nil
+	}
+	s := schemaReader{root: root}
+	object := s.resolve(root)
+	properties, _ := member(object, "properties").(*ordered.Object)
+	if properties == nil {
+		return nil
+	}
+	var columns []table.Column
+	for name, property := range properties.All() {
+		kind, _ := s.kind(property)
+		columns = append(columns, table.Column{Name: name, Kind: kind})
+	}
+	return columns
+}
+
+type schemaReader struct {
+	root ordered.Value
+	read int // number of schemas that were read
+}
+
+// resolve follows references to schemas inside the root.
+func (s *schemaReader) resolve(v ordered.Value) *ordered.Object {
+	for range maxReferences {
+		object, _ := v.(*ordered.Object)
+		to, ok := member(object, "$ref").(string)
+		if !ok {
+			return object
+		}
+		path, local := strings.CutPrefix(to, "#")
+		if !local {
+			return nil
+		}
+		v = s.root
+		for name := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+			if name != "" {
+				inner, _ := v.(*ordered.Object)
+				v = member(inner, strings.NewReplacer("~1", "/", "~0", "~").Replace(name))
+			}
+		}
+	}
+	return nil
+}
+
+// kind returns the kind of a schema's values other than null; empty if the schema does not say it.
+// null reports whether null is the only value.
+func (s *schemaReader) kind(v ordered.Value) (kind table.Kind, null bool) {
+	object := s.resolve(v)
+	if s.read++; object == nil || s.read > maxSchemas {
+		return "", false
+	}
+	if value, ok := object.Get("const"); ok {
+		return kindOfValue(value)
+	}
+	if values, ok := member(object, "enum").([]ordered.Value); ok {
+		return union(values, kindOfValue)
+	}
+	switch types := member(object, "type").(type) {
+	case string:
+		return kindOfType(types)
+	case []ordered.Value:
+		return union(types, kindOfType)
+	}
+	for _, name := range []string{"anyOf", "oneOf"} {
+		if schemas, ok := member(object, name).([]ordered.Value); ok {
+			return union(schemas, s.kind)
+		}
+	}
+	return "", false
+}
+
+// union returns the kind that has the values of all parts.
+func union(parts []ordered.Value, kindOf func(ordered.Value) (table.Kind, bool)) (kind table.Kind, null bool) {
+	for _, part := range parts {
+		k, isNull := kindOf(part)
+		switch {
+		case isNull || k == kind && k != "":
+		case k == "":
+			return "", false
+		case kind == "":
+			kind = k
+		case isNumeric(kind) && isNumeric(k):
+			kind = table.Number
+		default:
+			kind = table.JSON
+		}
+	}
+	return kind, kind == ""
+}
+
+func isNumeric(k table.Kind) bool { return k == table.Integer || k == table.Number }
+
+func kindOfType(name ordered.Value) (kind table.Kind, null bool) {
+	switch name {
+	case "string":
+		return table.String, false
+	case "integer":
+		return table.Integer, false
+	case "number":
+		return table.Number, false
+	case "boolean":
+		return table.Boolean, false
+	case "array", "object":
+		return table.JSON, false
+	}
+	return "", name == "null"
+}
+
+func kindOfValue(v ordered.Value) (kind table.Kind, null bool) {
+	switch v.(type) {
+	case nil:
+		return "", true
+	case string:
+		return table.String, false
+	case bool:
+		return table.Boolean, false
+	case []ordered.Value, *ordered.Object:
+		return table.JSON, false
+	case int64:
+		return table.Integer, false
+	}
+	return table.Number, false
+}
+
+// member returns the value of a key; nil if there is no object or no such key.
+func member(o *ordered.Object, key string) ordered.Value {
+	if o == nil {
+		return nil
+	}
+	v, _ := o.Get(key)
+	return v
+}

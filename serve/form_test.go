@@ -1,0 +1,85 @@
+package serve_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/queue/redisqueue"
+	"github.com/ingot-run/ingot/queue/redistest"
+)
+
+// TestAnswersHaveTheFormOfRequests: over HTTP, answers have the form that a request gives them,
+// whether the server or a worker generates them. A form that cannot be kept is an error before
+// anything is generated, also of a stream.
+func TestAnswersHaveTheFormOfRequests(t *testing.T) {
+	t.Parallel()
+	for name, b := range map[string]*bench{"alone": setUp(t, nil), "fleet": setUpFleet(t, redisqueue.New(redistest.Start(t).Client))} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for fields, want := range map[string]string{
+				`"guided_choice":["yes","no"]`:                           `yes|no`,
+				`"structured_outputs":{"regex":"[0-9]{3}-[a-f]{2}"}`:     `[0-9]{3}-[a-f]{2}`,
+				`"guided_grammar":"start: \"<\" (\"a\" | \"bc\") \">\""`: `<(a|bc)>`,
+				`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object","properties":{"b":{"type":"boolean"},"a":{"enum":[1,"x"]}},"required":["b","a"],"additionalProperties":false}}}`: `\{\s*"b"\s*:\s*(true|false)\s*,\s*"a"\s*:\s*(1|"x")\s*\}`,
+			} {
+				for path, prompt := range map[string]string{"/v1/chat/completions": hello, "/v1/completions": `"model":"tiny","prompt":"Once"`} {
+					got := b.send(t, http.MethodPost, path, fmt.Sprintf(`{%s,%s,"n":3,"max_tokens":100}`, prompt, fields))
+					require.Equal(t, 200, got.status, got.text)
+					var body struct {
+						Choices []struct {
+							Text    string
+							Message struct{ Content string }
+							Finish  string `json:"finish_reason"`
+						}
+					}
+					require.NoError(t, json.Unmarshal([]byte(got.text), &body))
+					require.Len(t, body.Choices, 3)
+					for _, c := range body.Choices {
+						require.Equal(t, "stop", c.Finish)
+						require.Regexp(t, "^("+want+")$", c.Text+c.Message.Content)
+					}
+				}
+			}
+			const open = `{"type":"object","properties":{"a":{"type":"array","items":{"type":"string"},"uniqueItems":true}}}`
+			for fields, param := range map[string]string{
+				`"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":` + open + `}}`: "response_format.json_schema.schema",
+				`"stream":true,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":` + open + `}}`: "response_format.json_schema.schema",
+				`"guided_json":` + open:                           "guided_json",
+				`"structured_outputs":{"json":` + open + `}`:      "structured_outputs.json",
+				`"guided_regex":"(a"`:                             "guided_regex",
+				`"guided_regex":"a","guided_choice":["a"]`:        "guided_regex",
+				`"response_format":{"type":"json_schema"}`:        "response_format.json_schema",
+				`"guided_choice":["a"],"ignore_eos":true`:         "ignore_eos",
+				`"structured_outputs":{"structural_tag":{"a":1}}`: "structured_outputs.structural_tag",
+			} {
+				got := b.send(t, http.MethodPost, "/v1/chat/completions", `{`+hello+`,`+fields+`}`)
+				require.Equal(t, 400, got.status, "%s: %s", fields, got.text)
+				var body struct {
+					Error struct{ Type, Param, Message string }
+				}
+				require.NoError(t, json.Unmarshal([]byte(got.text), &body))
+				require.Equal(t, "invalid_request_error", body.Error.Type)
+				require.Equal(t, param, body.Error.Param, got.text)
+			}
+		})
+	}
+}
+
+// TestBatchesWithForms: rows of a batch have their forms. A row whose form cannot be kept is in the
+// file of errors, with the field and the path of the keyword.
+func TestBatchesWithForms(t *testing.T) {
+	t.Parallel()
+	b := setUpStore(t)
+	made := b.newBatch(t, chatRow("kept", `,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"enum":["yes","no"]}}},"max_tokens":20`)+
+		chatRow("lost", `,"guided_json":{"type":"array","items":{"type":"string"},"uniqueItems":true}`))
+	b.await(t, made.ID)
+	ended := b.batch(t, http.MethodGet, made.ID)
+	require.NotNil(t, ended.OutputFileID)
+	require.NotNil(t, ended.ErrorFileID)
+	require.Regexp(t, `"custom_id":"kept".*"content":"\\"(yes|no)\\""`, b.send(t, http.MethodGet, "/v1/files/"+*ended.OutputFileID+"/content", "").text)
+	require.Regexp(t, `"custom_id":"lost".*guided_json.*cannot be kept: /uniqueItems`, b.send(t, http.MethodGet, "/v1/files/"+*ended.ErrorFileID+"/content", "").text)
+}
