@@ -36,6 +36,7 @@ type ModelInfo struct {
 	Tokenizer    string `json:"tokenizer"`
 	PreTokenizer string `json:"pre_tokenizer"`
 	ChatTemplate bool   `json:"chat_template"`
+	Tools        string `json:"tools,omitempty"` // how the model gets tools and calls them; empty without a chat template
 
 	CacheBytesPerToken uint64 `json:"cache_bytes_per_token"` // all layers, in f16; 0 if the model cannot be run
 	// WindowedBytesPerToken is the part of CacheBytesPerToken that is freed after Window further
@@ -100,7 +101,7 @@ func DescribeModel(f *gguf.File) *ModelInfo {
 		Heads: size("attention.head_count"), KVHeads: size("attention.head_count_kv"), Context: size("context_length"),
 		Experts: size("expert_count"), ExpertsUsed: size("expert_used_count"), ExpertsShared: size("expert_shared_count"),
 		Tokenizer: text("tokenizer.ggml.model"), PreTokenizer: text("tokenizer.ggml.pre"),
-		ChatTemplate: text("tokenizer.chat_template") != "",
+		ChatTemplate: text("tokenizer.chat_template") != "", Tools: engine.DescribeTools(meta),
 	}
 	if tokens, err := meta.Strings("tokenizer.ggml.tokens"); err == nil {
 		info.Vocab = uint64(len(tokens))

@@ -9,6 +9,7 @@ import (
 	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/grammar"
 	"github.com/ingot-run/ingot/engine/internal/chat"
+	"github.com/ingot-run/ingot/engine/internal/chat/tools"
 	"github.com/ingot-run/ingot/engine/internal/schedule"
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
@@ -36,7 +37,7 @@ func (c *constraints) prepare() {
 		if t.Bytes(id) != nil {
 			return ""
 		}
-		return t.Token(id)
+		return tools.Reference(t.Token(id))
 	}
 	c.compiler = grammar.NewCompiler(grammar.NewVocabulary(c.vocab, t.Bytes, special, t.StopIDs()), grammar.Limits{})
 	c.tags = chat.NewTags(t)

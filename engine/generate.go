@@ -30,6 +30,10 @@ func (e *Engine) Generate(ctx context.Context, req generation.Request) (generati
 	if err := req.Validate(e.files.config.Vocab); err != nil {
 		return generation.Completion{}, err
 	}
+	calls, err := e.toolCalls(&req)
+	if err != nil {
+		return generation.Completion{}, err
+	}
 	prompt, err := e.prompt(ctx, &req)
 	if err != nil {
 		return generation.Completion{}, err
@@ -37,6 +41,7 @@ func (e *Engine) Generate(ctx context.Context, req generation.Request) (generati
 	if p := req.Resume; p != nil && !p.Fits(prompt, req.NumChoices(), e.files.config.Vocab) {
 		req.Resume = nil
 	}
+	calls.begin(&req, prompt)
 	reasoning := e.reasoning(&req, prompt)
 	form, err := e.forms.form(ctx, &req, reasoning)
 	if err != nil {
@@ -45,6 +50,7 @@ func (e *Engine) Generate(ctx context.Context, req generation.Request) (generati
 	done, err := e.scheduler.Generate(ctx, start, prompt, &req, form)
 	if err == nil {
 		reasoning.split(&done)
+		calls.read(&done)
 	}
 	return done, err
 }
@@ -64,7 +70,7 @@ func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, 
 	case given > 1:
 		return nil, generation.BadRequest("more than one of messages, a text and token ids is given as the prompt: give one of them")
 	case req.Chat != nil:
-		text, err := e.template.Render(ctx, req.Chat, req.Date)
+		text, err := e.template.Render(ctx, req.Chat, req.Tools, req.Date)
 		if err != nil {
 			return nil, err
 		}
@@ -113,6 +119,9 @@ func (e *Engine) encode(ctx context.Context, text string, bos bool) ([]int32, er
 // before it computes anything.
 func (e *Engine) Prompt(ctx context.Context, req generation.Request) ([]int32, error) {
 	if err := req.Validate(e.files.config.Vocab); err != nil {
+		return nil, err
+	}
+	if _, err := e.toolCalls(&req); err != nil {
 		return nil, err
 	}
 	prompt, err := e.prompt(ctx, &req)

@@ -28,6 +28,7 @@ type Engine struct {
 	forms     *constraints
 	digest    *digest
 	scheduler *schedule.Scheduler
+	callForms callForms     // of requests with tools
 	large     chan struct{} // has a value for each large prompt that is being tokenised
 	closing   sync.Once
 	closeErr  error

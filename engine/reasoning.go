@@ -24,10 +24,9 @@ func (e *Engine) reasoning(req *generation.Request, prompt []int32) *reasoning {
 	if req.Chat == nil || !e.template.Reasons() {
 		return nil
 	}
-	r := &reasoning{tokenizer: e.files.tokenizer, splitters: make([]*chat.Splitter, req.NumChoices())}
-	for _, id := range prompt[max(0, len(prompt)-promptEnd):] {
-		r.end += r.text(id)
-	}
+	t := e.files.tokenizer
+	r := &reasoning{tokenizer: t, end: endOf(t, prompt), splitters: make([]*chat.Splitter, req.NumChoices())}
+	req.Shown = append(req.Shown, e.control(chat.ThinkTags...)...)
 	for i := range r.splitters {
 		r.splitters[i] = chat.NewSplitter(r.end)
 	}
@@ -40,13 +39,21 @@ func (e *Engine) reasoning(req *generation.Request, prompt []int32) *reasoning {
 	return r
 }
 
-// text returns the text of a token. For a control token, this is its name: in some models, the tags
+// endOf returns the text of a prompt's last promptEnd tokens.
+func endOf(t *tokenizer.Tokenizer, prompt []int32) (text string) {
+	for _, id := range prompt[max(0, len(prompt)-promptEnd):] {
+		text += textOf(t, id)
+	}
+	return text
+}
+
+// textOf returns the text of a token. For a control token, this is its name: in some models, tags
 // are control tokens.
-func (r *reasoning) text(id int32) string {
-	if b := r.tokenizer.Bytes(id); b != nil {
+func textOf(t *tokenizer.Tokenizer, id int32) string {
+	if b := t.Bytes(id); b != nil {
 		return string(b)
 	}
-	return r.tokenizer.Token(id)
+	return t.Token(id)
 }
 
 // split separates the reasoning of finished choices, and adds the number of its tokens to
@@ -69,7 +76,7 @@ func (r *reasoning) count(c *generation.Choice) int {
 	s := chat.NewSplitter(r.end)
 	began := s.Reasoning()
 	for i, id := range c.Tokens {
-		s.Next(r.text(id), false)
+		s.Next(textOf(r.tokenizer, id), false)
 		if began && !s.Reasoning() {
 			return i + 1
 		}

@@ -74,33 +74,6 @@ func (o *object) parse(name string, raw json.RawMessage) ordered.Value {
 	return v
 }
 
-func (r *Request) readTools(o *object, f *Field) {
-	raw, ok := o.get(f.Name, array)
-	if !ok || r.toolsForbidden {
-		return
-	}
-	if tools, ok := o.parse(f.Name, raw).([]ordered.Value); ok && len(tools) > 0 {
-		r.chat.Set(f.Name, tools)
-	}
-}
-
-// readToolChoice sets an error if the request requires a tool call. If it forbids tool calls, the
-// template gets no tools.
-func (r *Request) readToolChoice(o *object, f *Field) {
-	raw, ok := o.get(f.Name, text, dict)
-	if !ok {
-		return
-	}
-	choice := "a named tool"
-	if typeOf(raw) == text {
-		choice, _ = o.text(f.Name)
-	}
-	if choice != "auto" && choice != "none" {
-		o.fail(CodeUnsupported, `"tool_choice" must be "auto" or "none": a tool call cannot be forced`)
-	}
-	r.toolsForbidden = choice == "none"
-}
-
 // readMessages reads a chat's messages. Several text parts of a content are joined with newlines,
 // because templates expect strings.
 func (r *Request) readMessages(o *object, f *Field) {
@@ -157,7 +130,7 @@ func (o *object) message(i int, m *ordered.Object) {
 			o.fail(CodeUnsupported, `"messages[%d].%s" is not supported: only text can be used`, i, name)
 		}
 	}
-	parseArguments(m)
+	o.toolCalls(i, m)
 }
 
 func (o *object) missingContent(i int, isNull bool) {
@@ -187,23 +160,6 @@ func (o *object) joinParts(i int, parts []ordered.Value) string {
 		}
 	}
 	return strings.Join(texts, "\n")
-}
-
-// parseArguments parses the arguments of tool calls in earlier messages. OpenAI's messages have
-// them as JSON text, and templates expect objects.
-func parseArguments(m *ordered.Object) {
-	calls, _ := member(m, "tool_calls").([]ordered.Value)
-	for _, c := range calls {
-		call, _ := c.(*ordered.Object)
-		function, _ := member(call, "function").(*ordered.Object)
-		source, ok := member(function, "arguments").(string)
-		if !ok {
-			continue
-		}
-		if parsed, err := ordered.ParseJSON([]byte(source)); err == nil {
-			function.Set("arguments", parsed)
-		}
-	}
 }
 
 // member returns the value of a key; nil if there is no object or no such key.

@@ -47,10 +47,17 @@ func (e *Error) Error() string { return e.Message }
 
 func errorf(code, format string, args ...any) *Error {
 	e := &Error{Code: code, Message: fmt.Sprintf(format, args...)}
-	if rest, ok := strings.CutPrefix(e.Message, `"`); ok {
-		e.Param, _, _ = strings.Cut(rest, `"`)
-	}
+	e.Param = ParamOf(e.Message)
 	return e
+}
+
+// ParamOf returns the field name with which the message of an error begins; empty if it begins with
+// none.
+func ParamOf(message string) (param string) {
+	if rest, ok := strings.CutPrefix(message, `"`); ok {
+		param, _, _ = strings.Cut(rest, `"`)
+	}
+	return param
 }
 
 // AsError returns the *Error in err's chain, or nil.

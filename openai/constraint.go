@@ -34,9 +34,12 @@ func (r *Request) finishConstraint(o *object) {
 	}
 }
 
-// CheckConstraint returns an *Error if the answer must have a form that check refuses. The error
-// names the field of the form. It is nil if the answer is free.
+// CheckConstraint returns an *Error if the answer, or the arguments of a strict tool, must have a
+// form that check refuses. The error names the field of the form. It is nil if the answer is free.
 func (r *Request) CheckConstraint(check func(*generation.Constraint) error) error {
+	if err := r.checkTools(check); err != nil {
+		return err
+	}
 	if r.settings.Constraint == nil {
 		return nil
 	}

@@ -139,8 +139,9 @@ var fields = []*Field{
 	{Name: "grammar", Kind: String, form: true, read: byName((*Request).readOptionalGrammar)},
 	{Name: "format", Kind: Mixed, form: true, read: byName((*Request).readFormat)},
 
-	{Name: "tool_choice", Kind: Mixed, Only: Chat, read: (*Request).readToolChoice},
 	{Name: "tools", Kind: Array, Only: Chat, read: (*Request).readTools},
+	{Name: "tool_choice", Kind: Mixed, Only: Chat, read: (*Request).readToolChoice},
+	{Name: "parallel_tool_calls", Kind: Boolean, Only: Chat, read: (*Request).readParallel},
 	{Name: "documents", Kind: Array, Only: Chat, read: (*Request).readVariable},
 	{
 		Name: "reasoning_effort", Kind: String, Only: Chat, Help: "such as low, for chat templates that read it",

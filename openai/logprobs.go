@@ -47,7 +47,7 @@ func (r *Request) chatLogprobs(tokens []generation.TokenLogprob, reason generati
 	if !r.settings.Logprobs {
 		return nil
 	}
-	if n := len(tokens); n > 0 && reason == generation.FinishStop && stop == "" {
+	if n := len(tokens); n > 0 && reason != "" && reason != generation.FinishLength && stop == "" {
 		tokens = tokens[:n-1]
 	}
 	l := &chatLogprobs{Content: make([]chatToken, len(tokens))}

@@ -39,8 +39,7 @@ type Request struct {
 
 	formField string // path of the field that gives the form of the answer; empty for none
 
-	toolsForbidden bool // the chat template gets no tools
-	tokenIDs       bool // the request sets return_token_ids
+	tokenIDs bool // the request sets return_token_ids
 
 	stream      bool // the client wants the answer in pieces, while it is generated
 	streamUsage bool // the request sets stream_options.include_usage

@@ -58,16 +58,18 @@ type choice struct {
 }
 
 type message struct {
-	Role      string  `json:"role"`
-	Content   string  `json:"content"`
-	Refusal   *string `json:"refusal"`
-	Reasoning string  `json:"reasoning_content,omitempty"` // as in vLLM and DeepSeek's API
+	Role      string     `json:"role"`
+	Content   *string    `json:"content"` // null if there are only calls
+	Refusal   *string    `json:"refusal"`
+	Reasoning string     `json:"reasoning_content,omitempty"` // as in vLLM and DeepSeek's API
+	ToolCalls []toolCall `json:"tool_calls,omitempty"`
 }
 
 type delta struct {
-	Role      string  `json:"role,omitempty"`
-	Content   *string `json:"content,omitempty"`
-	Reasoning string  `json:"reasoning_content,omitempty"`
+	Role      string     `json:"role,omitempty"`
+	Content   any        `json:"content,omitempty"` // a *string, or JSON null
+	Reasoning string     `json:"reasoning_content,omitempty"`
+	ToolCalls []toolCall `json:"tool_calls,omitempty"`
 }
 
 type choiceIDs struct {
@@ -100,7 +102,10 @@ func (r *Request) Response(a Answer, done []generation.Completion) any {
 			reason := string(answer.FinishReason)
 			out := choice{Index: len(choices), FinishReason: &reason, StopReason: answer.StopReason, choiceIDs: r.ids(c.PromptTokens, answer.Tokens)}
 			if r.endpoint == Chat {
-				out.Message = &message{Role: "assistant", Content: answer.Text, Reasoning: answer.Reasoning}
+				out.Message = &message{Role: "assistant", Content: &answer.Text, Reasoning: answer.Reasoning, ToolCalls: newToolCalls(answer.ToolCalls)}
+				if answer.Text == "" && len(answer.ToolCalls) > 0 {
+					out.Message.Content = nil
+				}
 				out.Logprobs = r.chatLogprobs(answer.Logprobs, answer.FinishReason, answer.StopReason)
 			} else {
 				out.addText(r, i, c, answer)

@@ -74,7 +74,11 @@ func (s *Stream) chunk(choices any) responseBody { return responseBody{s.head, c
 func (s *Stream) chatChoices(index int, p generation.Piece) (parts []choice) {
 	if c := &s.choices[index]; !c.begun {
 		c.begun = true
-		parts = append(parts, choice{Delta: &delta{Role: "assistant", Content: new(string)}})
+		role := &delta{Role: "assistant", Content: new(string)}
+		if len(s.request.settings.Tools) > 0 {
+			role.Content = (*string)(nil) // whether there is content is not known yet
+		}
+		parts = append(parts, choice{Delta: role})
 	}
 	if p.Reasoning != "" {
 		parts = append(parts, choice{Delta: &delta{Reasoning: p.Reasoning}})
@@ -88,6 +92,9 @@ func (s *Stream) chatChoices(index int, p generation.Piece) (parts []choice) {
 	}
 	if some {
 		parts = append(parts, part)
+	}
+	if len(p.ToolCalls) > 0 {
+		parts = append(parts, choice{Delta: &delta{ToolCalls: newToolDeltas(p.ToolCalls)}})
 	}
 	return parts
 }
@@ -147,14 +154,16 @@ func (s *Stream) End(body any, t Tokens) ([]any, error) {
 	return chunks, nil
 }
 
-// Choices decodes the choices in a response's body: their texts and finish reasons, without tokens.
+// Choices decodes the choices in a response's body: their texts, calls and finish reasons, without
+// tokens.
 // The result is indexed by prompt, then by choice.
 func (r *Request) Choices(body []byte) ([][]generation.Choice, error) {
 	var read struct {
 		Choices []struct {
 			Message *struct {
-				Content   string `json:"content"`
-				Reasoning string `json:"reasoning_content"`
+				Content   string     `json:"content"`
+				Reasoning string     `json:"reasoning_content"`
+				ToolCalls []toolCall `json:"tool_calls"`
 			} `json:"message"`
 			Text         string                  `json:"text"`
 			FinishReason generation.FinishReason `json:"finish_reason"`
@@ -167,13 +176,14 @@ func (r *Request) Choices(body []byte) ([][]generation.Choice, error) {
 	all := make([][]generation.Choice, r.NumPrompts())
 	for i, c := range read.Choices {
 		prompt := min(i/r.settings.N, len(all)-1)
-		reasoning := ""
+		choice := generation.Choice{FinishReason: c.FinishReason, StopReason: c.StopReason}
 		if c.Message != nil {
-			c.Text, reasoning = c.Message.Content, c.Message.Reasoning
+			c.Text, choice.Reasoning, choice.ToolCalls = c.Message.Content, c.Message.Reasoning, callsOf(c.Message.ToolCalls)
 		} else if r.echo && r.prompts[prompt].ids == nil {
 			c.Text = strings.TrimPrefix(c.Text, r.prompts[prompt].text)
 		}
-		all[prompt] = append(all[prompt], generation.Choice{Text: c.Text, Reasoning: reasoning, FinishReason: c.FinishReason, StopReason: c.StopReason})
+		choice.Text = c.Text
+		all[prompt] = append(all[prompt], choice)
 	}
 	return all, nil
 }

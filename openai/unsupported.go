@@ -32,7 +32,6 @@ var unsupported = []struct {
 	{"function_call", false, Chat, []string{`"auto"`, `"none"`}, `use "tools"`},
 	{"modalities", false, Chat, []string{`["text"]`}, "only text is generated"},
 	{"audio", false, Chat, nil, "only text is generated"},
-	{"parallel_tool_calls", false, Chat, []string{"true"}, "output cannot be constrained"},
 	{"web_search_options", false, Chat, nil, "there is no web search"},
 	{"chat_template", false, Chat, nil, "the model's own template is used"},
 	{"add_special_tokens", false, Chat, []string{"false"}, "the chat template writes the special tokens"},

@@ -26,6 +26,9 @@ type Progress struct {
 	Text   int `json:"text"` // bytes
 
 	Reasoning int `json:"reasoning"` // bytes
+
+	Calls     int `json:"calls"`     // tool calls that have begun
+	Arguments int `json:"arguments"` // bytes of the arguments of all calls
 }
 
 // Add adds the size of a piece.
@@ -33,13 +36,18 @@ func (p *Progress) Add(piece generation.Piece) {
 	p.Tokens += len(piece.Tokens)
 	p.Text += len(piece.Text)
 	p.Reasoning += len(piece.Reasoning)
+	for _, d := range piece.ToolCalls {
+		p.Calls = max(p.Calls, d.Index+1)
+		p.Arguments += len(d.Arguments)
+	}
 }
 
 // Since returns the part of the event's piece that a client does not have yet. p is the size of the
 // part of the choice that the client has. ok is false if the client has missed an earlier event.
 func (e *Event) Since(p Progress) (rest generation.Piece, ok bool) {
 	rest = e.Piece
-	if e.Before.Tokens > p.Tokens || e.Before.Text > p.Text || e.Before.Reasoning > p.Reasoning {
+	b := e.Before
+	if b.Tokens > p.Tokens || b.Text > p.Text || b.Reasoning > p.Reasoning || b.Calls > p.Calls || b.Arguments > p.Arguments {
 		return rest, false
 	}
 	tokens := min(p.Tokens-e.Before.Tokens, len(rest.Tokens))
@@ -49,7 +57,34 @@ func (e *Event) Since(p Progress) (rest generation.Piece, ok bool) {
 	}
 	rest.Reasoning = rest.Reasoning[min(p.Reasoning-e.Before.Reasoning, len(rest.Reasoning)):]
 	rest.Text = rest.Text[min(p.Text-e.Before.Text, len(rest.Text)):]
+	rest.ToolCalls = p.callsSince(rest.ToolCalls, b.Arguments)
 	return rest, true
+}
+
+// callsSince returns the parts of calls that a client does not have yet. before is the size of the
+// arguments before these parts.
+func (p *Progress) callsSince(deltas []generation.ToolCallDelta, before int) (rest []generation.ToolCallDelta) {
+	for _, d := range deltas {
+		known := min(max(p.Arguments-before, 0), len(d.Arguments))
+		before += len(d.Arguments)
+		d.Arguments = d.Arguments[known:]
+		if d.Index < p.Calls {
+			d.ID, d.Name = "", ""
+		}
+		if d.ID != "" || d.Arguments != "" {
+			rest = append(rest, d)
+		}
+	}
+	return rest
+}
+
+// CallsAfter returns the parts of a choice's calls that a client does not have yet.
+func (p *Progress) CallsAfter(calls []generation.ToolCall) []generation.ToolCallDelta {
+	deltas := make([]generation.ToolCallDelta, len(calls))
+	for i, c := range calls {
+		deltas[i] = generation.ToolCallDelta{Index: i, ID: c.ID, Name: c.Name, Arguments: c.Arguments}
+	}
+	return p.callsSince(deltas, 0)
 }
 
 // Encode returns the event as a message.

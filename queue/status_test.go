@@ -141,13 +141,13 @@ func TestWhatIsNewInAnEvent(t *testing.T) {
 		reason string
 		tokens []int32
 	}{
-		{Progress{2, 4, 1}, true, "cde", "xy", []int32{3, 4}},
-		{Progress{3, 5, 2}, true, "de", "y", []int32{4}},
-		{Progress{4, 7, 3}, true, "", "", []int32{}},
-		{Progress{9, 9, 9}, true, "", "", []int32{}},
-		{Progress{1, 4, 1}, false, "cde", "xy", []int32{3, 4}},
-		{Progress{2, 3, 1}, false, "cde", "xy", []int32{3, 4}},
-		{Progress{2, 4, 0}, false, "cde", "xy", []int32{3, 4}},
+		{Progress{Tokens: 2, Text: 4, Reasoning: 1}, true, "cde", "xy", []int32{3, 4}},
+		{Progress{Tokens: 3, Text: 5, Reasoning: 2}, true, "de", "y", []int32{4}},
+		{Progress{Tokens: 4, Text: 7, Reasoning: 3}, true, "", "", []int32{}},
+		{Progress{Tokens: 9, Text: 9, Reasoning: 9}, true, "", "", []int32{}},
+		{Progress{Tokens: 1, Text: 4, Reasoning: 1}, false, "cde", "xy", []int32{3, 4}},
+		{Progress{Tokens: 2, Text: 3, Reasoning: 1}, false, "cde", "xy", []int32{3, 4}},
+		{Progress{Tokens: 2, Text: 4, Reasoning: 0}, false, "cde", "xy", []int32{3, 4}},
 	} {
 		rest, ok := e.Since(c.has)
 		require.Equal(t, c.ok, ok, "%+v", c.has)

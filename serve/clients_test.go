@@ -99,6 +99,18 @@ func TestNodeClientsChatWithFleet(t *testing.T) {
 	runClients(t, "chat.mjs", setUpFleet(t, redisqueue.New(redistest.Start(t).Client)).URL)
 }
 
+// TestNodeClientsCallTools: with functions of zod, the helpers of OpenAI's clients parse the calls,
+// run the functions and send the results back.
+func TestNodeClientsCallTools(t *testing.T) {
+	t.Parallel()
+	runClients(t, "tools.mjs", setUp(t, nil).URL)
+}
+
+func TestNodeClientsCallToolsOfFleet(t *testing.T) {
+	t.Parallel()
+	runClients(t, "tools.mjs", setUpFleet(t, redisqueue.New(redistest.Start(t).Client)).URL)
+}
+
 // TestNodeClientsGetForms: with schemas of zod, the helpers of OpenAI's clients parse the answers.
 func TestNodeClientsGetForms(t *testing.T) {
 	t.Parallel()

@@ -72,7 +72,7 @@ func asHTTP(err error) *httpError {
 	case errors.As(err, &tooLarge):
 		err = failf(http.StatusRequestEntityTooLarge, "", "request_too_large", "the request's body is larger than %d bytes", tooLarge.Limit)
 	case errors.Is(err, generation.ErrBadRequest):
-		err = failf(http.StatusBadRequest, "", openai.CodeInvalidValue, "%v", err)
+		err = failf(http.StatusBadRequest, openai.ParamOf(err.Error()), openai.CodeInvalidValue, "%v", err)
 	case errors.Is(err, context.Canceled):
 		err = failf(statusClientGone, "", "", "the client has left")
 	case errors.Is(err, generation.ErrClosed), errors.Is(err, generation.ErrEngineFailed), errors.Is(err, queue.ErrUnavailable),

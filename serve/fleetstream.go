@@ -42,7 +42,7 @@ func (s *fleetStream) pass(e queue.Event) error {
 	if !ok {
 		return nil // earlier events were lost; finish sends their content
 	}
-	if s.done[at] || len(piece.Tokens) == 0 && piece.Text == "" && piece.Reasoning == "" && piece.FinishReason == "" {
+	if s.done[at] || len(piece.Tokens) == 0 && piece.Text == "" && piece.Reasoning == "" && len(piece.ToolCalls) == 0 && piece.FinishReason == "" {
 		return nil // an earlier attempt has sent this piece
 	}
 	return s.send(at, piece)
@@ -77,7 +77,8 @@ func (s *fleetStream) finish(body []byte) error {
 				return errors.New("a part of the streamed answer was lost between the worker and this server: send the request again")
 			}
 			piece := generation.Piece{
-				Choice: i, Reasoning: c.Reasoning[have.Reasoning:], Text: c.Text[have.Text:], FinishReason: c.FinishReason, StopReason: c.StopReason,
+				Choice: i, Reasoning: c.Reasoning[have.Reasoning:], Text: c.Text[have.Text:], ToolCalls: have.CallsAfter(c.ToolCalls),
+				FinishReason: c.FinishReason, StopReason: c.StopReason,
 			}
 			if err := s.send(at, piece); err != nil {
 				return err

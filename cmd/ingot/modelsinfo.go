@@ -95,6 +95,9 @@ func writeModelInfo(w io.Writer, m *bench.ModelInfo) error {
 	count("vocabulary", m.Vocab)
 	line("tokenizer", "%s", m.TokenizerText())
 	line("chat template", "%s", map[bool]string{true: "yes", false: "no"}[m.ChatTemplate])
+	if m.Tools != "" {
+		line("tools", "%s", m.Tools)
+	}
 	if m.CacheBytesPerToken > 0 {
 		line("cache", "%s per token in f16%s", textfmt.Bytes(m.CacheBytesPerToken), textfmt.Window(m.WindowedBytesPerToken, m.Window))
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
+const ownTools = "Hermes, written by Ingot: the chat template has no tools, or a form of calls that is not known"
+
 // TestModelInfo compares the output with the figures in the models' cards.
 func TestModelInfo(t *testing.T) {
 	t.Parallel()
@@ -19,14 +21,14 @@ func TestModelInfo(t *testing.T) {
 		tinyGLM: {
 			Name: "tiny-glm", Architecture: "deepseek2", Parameters: 6_090_432 + 1_199_552 + 5*8, // the last term is the biases of five routers, which the card does not count
 			Layers: 5, MTPLayers: 1, Hidden: 256, Heads: 4, KVHeads: 1, Experts: 8, ExpertsUsed: 2, ExpertsShared: 1,
-			Context: 4096, Vocab: 2048, Tokenizer: "gpt2", PreTokenizer: "glm4", ChatTemplate: true,
+			Context: 4096, Vocab: 2048, Tokenizer: "gpt2", PreTokenizer: "glm4", ChatTemplate: true, Tools: ownTools,
 			CacheBytesPerToken: 6 * (64 + 32) * 2,
 			SHA256:             "c4d04f92bf1d16b14e3924cb64aefe76336164e36d970f6044bc3741d51a1b00",
 		},
 		tinyLlama: {
 			Name: "tiny-llama", Architecture: "llama", Parameters: 3_541_248,
 			Layers: 4, Hidden: 256, Heads: 8, KVHeads: 2, Context: 4096, Vocab: 2048,
-			Tokenizer: "gpt2", PreTokenizer: "glm4", ChatTemplate: true,
+			Tokenizer: "gpt2", PreTokenizer: "glm4", ChatTemplate: true, Tools: ownTools,
 			CacheBytesPerToken: 4 * (2*32 + 2*32) * 2,
 			SHA256:             "8e227e38c18a31dbe3a9281d96dd31910690c610a8d3c0afff65ad7a6bdcb38d",
 		},
@@ -59,7 +61,7 @@ func TestModelInfoText(t *testing.T) {
 	require.Equal(t, exitOK, r.code, r.stderr)
 	for _, line := range []string{
 		`architecture\s+deepseek2`, `layers\s+5`, `experts\s+8, 2 used per token, 1 shared`, `tokenizer\s+gpt2, split rule glm4`,
-		`chat template\s+yes`, `cache\s+1\.1 KiB per token in f16`, `Q8_0\s+\d+\s+\S+ MiB`,
+		`chat template\s+yes`, `tools\s+` + ownTools, `cache\s+1\.1 KiB per token in f16`, `Q8_0\s+\d+\s+\S+ MiB`,
 		`memory\s+weights \S+ MiB, steps \S+ MiB, rows .*`, `fits here\s+yes, with a context of 4096 tokens and \d+ in all rows together`,
 		`speed here\s+at most \d+ tokens/s for one row and \d+ for 16 rows, since memory is read at \S+ GiB/s`,
 	} {

@@ -9,6 +9,9 @@ type FinishReason string
 const (
 	FinishStop   FinishReason = "stop"   // a stop token or a stop string was generated
 	FinishLength FinishReason = "length" // the choice reached MaxTokens or the end of the context
+	// FinishToolCalls replaces FinishStop if the choice has tool calls, unless the request names
+	// the tool.
+	FinishToolCalls FinishReason = "tool_calls"
 )
 
 // Completion is the answer to a request.
@@ -24,8 +27,9 @@ type Completion struct {
 // Choice is one generated answer.
 type Choice struct {
 	Text         string
-	Reasoning    string  // the model's reasoning before Text, if the chat template has tags that mark reasoning
-	Tokens       []int32 // ids of all generated tokens, including a stop token and the tokens of a stop string, which Text omits
+	Reasoning    string     // the model's reasoning before Text, if the chat template has tags that mark reasoning
+	ToolCalls    []ToolCall // calls of Request.Tools; Text has the rest of the answer
+	Tokens       []int32    // ids of all generated tokens, including a stop token and the tokens of a stop string, which Text omits
 	FinishReason FinishReason
 	// StopReason is the stop string that ended the choice. If it is empty after FinishStop, the
 	// last of Tokens is a stop id.
@@ -65,13 +69,14 @@ type Stats struct {
 }
 
 // Piece is a part of a choice that is being generated. The pieces of a choice, joined in order,
-// give its Text, Reasoning, Tokens and Logprobs.
+// give its Text, Reasoning, ToolCalls, Tokens and Logprobs.
 type Piece struct {
 	Choice int
 	// Text ends at a whole character and before anything that may become a stop string. The text of
 	// the last Tokens can therefore follow in a later piece, and Text can be empty.
 	Text         string
-	Reasoning    string // part of the choice's reasoning, which precedes Text
+	Reasoning    string          // part of the choice's reasoning, which precedes Text
+	ToolCalls    []ToolCallDelta // parts of the choice's calls, in order
 	Tokens       []int32
 	Logprobs     []TokenLogprob // one for each of Tokens, if the request sets Logprobs
 	FinishReason FinishReason   // set in the choice's last piece

@@ -31,10 +31,9 @@ var (
 // Request is a prompt with the settings for its answer. Exactly one of Chat, Text and Tokens is the
 // prompt.
 type Request struct {
-	// Chat has the variables of the model's chat template: "messages", and optionally "tools" and
-	// others that the template reads. The engine adds bos_token, eos_token and, if absent,
-	// add_generation_prompt (true), tools and documents (none). The engine does not modify the
-	// object.
+	// Chat has the variables of the model's chat template: "messages" and others that the template
+	// reads. The engine adds bos_token, eos_token, the Tools and, if absent, add_generation_prompt
+	// (true), tools and documents (none). The engine does not modify the object.
 	Chat   *ordered.Object
 	Text   string  // a prompt as text; the engine adds BOS if the model expects it
 	Tokens []int32 // a prompt as token ids; the engine adds nothing
@@ -58,6 +57,16 @@ type Request struct {
 	// Constraint is the form that the answer must have; nil for none. It applies after the
 	// reasoning of a model that reasons first.
 	Constraint *Constraint
+
+	// Tools are the functions that the answer to a chat may call. The model's chat template gets
+	// them, so Chat must not have "tools". The engine finds the calls in the answer. It constrains
+	// the answer if calls are required, if at most one is allowed, or if a tool is strict. It then
+	// combines a schema in Constraint with the tools: the answer has either calls or that form.
+	Tools      []Tool
+	ToolChoice ToolChoice
+
+	// Shown are control tokens whose names the text includes. Otherwise, they have no text.
+	Shown []int32
 
 	// Logprobs requests the log-probability of each generated token, and of the TopLogprobs most
 	// likely tokens at its position.
@@ -127,6 +136,9 @@ func (r *Request) Validate(vocab int) error {
 	}
 	if err := r.Sampling.Validate(vocab); err != nil {
 		return badRequestError{err}
+	}
+	if err := r.validateTools(); err != nil {
+		return err
 	}
 	if r.Constraint != nil && r.IgnoreEOS {
 		return BadRequest("ignore_eos cannot be combined with a constraint, whose answers end with a stop token")

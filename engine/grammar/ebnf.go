@@ -3,6 +3,7 @@ package grammar
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unicode"
 
 	"github.com/ingot-run/ingot/engine/grammar/ebnf"
@@ -19,7 +20,7 @@ func grammarRules(r *rules, text string) (symbol, error) {
 	}
 	w := &ebnfWriter{
 		r: r, g: g, ignore: regex.Empty,
-		states: map[string]ruleState{}, sizes: map[string]int{}, parts: map[*ebnf.Expr]int{},
+		states: map[string]ruleState{}, sizes: map[string]int{}, crossed: map[string]bool{}, parts: map[*ebnf.Expr]int{},
 		nodes: map[string]regex.Node{}, symbols: map[string]symbol{}, regexes: map[regexKey]regex.Node{},
 	}
 	start, err := w.start()
@@ -37,7 +38,8 @@ type ebnfWriter struct {
 	g       *ebnf.Grammar
 	ignore  regex.Node // what may follow each terminal of a rule
 	states  map[string]ruleState
-	sizes   map[string]int // of definitions that can be lexemes; notRegular for others
+	sizes   map[string]int  // of definitions that can be lexemes; notRegular for others
+	crossed map[string]bool // definitions with & or ~
 	parts   map[*ebnf.Expr]int
 	nodes   map[string]regex.Node
 	symbols map[string]symbol
@@ -134,12 +136,30 @@ func (w *ebnfWriter) sizeOf(d *ebnf.Definition) int {
 	}
 	w.states[d.Name] = visiting
 	n := w.size(d.Body)
-	if d.Terminal && n < notRegular {
+	w.crossed[d.Name] = w.intersects(d.Body)
+	switch {
+	case !d.Terminal || n == notRegular:
+	case w.crossed[d.Name]:
+		n = maxLexemeSize // always a lexeme, but not joined with its neighbours
+	default:
 		n = 1 // always a lexeme
 	}
 	w.states[d.Name] = visited
 	w.sizes[d.Name] = n
 	return n
+}
+
+// intersects reports whether an expression has & or ~. Such expressions are expensive parts of
+// longer ones, since each beginning of the rest is derived in every of their states. The
+// definitions to which it refers have been visited.
+func (w *ebnfWriter) intersects(e *ebnf.Expr) bool {
+	switch e.Kind {
+	case ebnf.And, ebnf.Not:
+		return true
+	case ebnf.Rule:
+		return w.crossed[e.Text]
+	}
+	return slices.ContainsFunc(e.Subs, w.intersects)
 }
 
 // symbol returns the symbol of an expression of a rule or, where nothing is ignored, of a terminal.

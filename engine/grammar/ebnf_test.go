@@ -1,6 +1,8 @@
 package grammar
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -130,4 +132,26 @@ func TestGrammarErrors(t *testing.T) {
 		err := Check(&generation.Constraint{Grammar: text})
 		assert.EqualError(t, err, message, text)
 	}
+}
+
+// Terminals with & and ~ are not joined with their neighbours, so that a grammar with many of them
+// costs their sum.
+func TestIntersectionsStayApart(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	text.WriteString("start:")
+	for i := range 8 {
+		fmt.Fprintf(&text, ` "<%d>" VALUE_%d "</value>"`, i, i)
+	}
+	for i := range 8 {
+		fmt.Fprintf(&text, "\nVALUE_%d: LENGTH_%d & ~/(?s:.*)<\\/value>(?s:.*)/\nLENGTH_%d: /(?s:.{2,%d})/", i, i, i, 9+i)
+	}
+	g, err := NewCompiler(testVocabulary(), Limits{CompileWork: 20_000}).Compile(t.Context(), &generation.Constraint{Grammar: text.String()})
+	require.NoError(t, err)
+	whole := ""
+	for i := range 8 {
+		whole += fmt.Sprintf("<%d>ab</valu</value>", i)
+	}
+	require.True(t, accepted(g, whole))
+	require.False(t, accepted(g, strings.Replace(whole, "ab</valu", "a</value>", 1)))
 }

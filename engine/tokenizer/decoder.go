@@ -51,6 +51,14 @@ func (d *Decoder) Append(dst []byte, id int32) []byte {
 	return dst
 }
 
+// AppendName appends the text of a control token, such as "<|user|>". The text before ends there,
+// even within a character.
+func (d *Decoder) AppendName(dst []byte, id int32) []byte {
+	dst = append(dst, d.Flush()...)
+	d.started = true
+	return append(dst, d.t.Token(id)...)
+}
+
 // badLength is called if b begins with bytes that are not valid UTF-8. It returns the number of
 // bytes that are replaced by one U+FFFD: the longest sequence at the start of b that could begin a
 // character, at least 1 (Unicode's "maximal subpart").

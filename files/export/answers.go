@@ -31,6 +31,7 @@ type Answers struct {
 	entries   []entry // sorted by row
 	sorted    bool    // the lines of the file are sorted by row
 	reasoning bool    // at least one answer has reasoning
+	toolCalls bool    // at least one answer has tool calls
 	samples   bool    // at least one row has several answers
 	next      int     // index of the next entry in a pass over the rows
 	selected  bool    // the pass leaves out rows; answers to these rows are skipped
@@ -106,6 +107,7 @@ func (a *Answers) add(text []byte, offset int64) error {
 		a.samples = a.samples || len(choices) > 1
 		for _, c := range choices {
 			a.reasoning = a.reasoning || len(c.Message.Reasoning) > 0
+			a.toolCalls = a.toolCalls || len(c.Message.ToolCalls) > 0
 		}
 	}
 	a.entries = append(a.entries, entry{offset: offset, row: int32(row), size: int32(len(text))}) //nolint:gosec // ParseResultID checks row
@@ -187,6 +189,7 @@ type line struct {
 				Message struct {
 					Content   json.RawMessage `json:"content"`
 					Reasoning json.RawMessage `json:"reasoning_content"`
+					ToolCalls json.RawMessage `json:"tool_calls"`
 				} `json:"message"`
 				FinishReason string `json:"finish_reason"`
 			} `json:"choices"`

@@ -16,6 +16,7 @@ const (
 	sampleIndex      = "sample_index"
 	response         = "response"
 	reasoning        = "reasoning"
+	toolCalls        = "tool_calls"
 	finishReason     = "finish_reason"
 	model            = "model"
 	promptTokens     = "prompt_tokens"
@@ -24,11 +25,12 @@ const (
 )
 
 // Generated lists the columns that follow those of the input. A table has sample_index only if a
-// row has several answers, and reasoning only if an answer has some.
+// row has several answers, and reasoning and tool_calls only if an answer has some.
 var Generated = []table.Column{
 	{Name: sampleIndex, Kind: table.Integer},
 	{Name: response, Kind: table.String},
 	{Name: reasoning, Kind: table.String},
+	{Name: toolCalls, Kind: table.JSON},
 	{Name: finishReason, Kind: table.String},
 	{Name: model, Kind: table.String},
 	{Name: promptTokens, Kind: table.Integer},
@@ -71,6 +73,8 @@ func generated(all []*Answers) []table.Column {
 			return !slices.ContainsFunc(all, func(a *Answers) bool { return a.samples })
 		case reasoning:
 			return !slices.ContainsFunc(all, func(a *Answers) bool { return a.reasoning })
+		case toolCalls:
+			return !slices.ContainsFunc(all, func(a *Answers) bool { return a.toolCalls })
 		}
 		return false
 	})
@@ -81,6 +85,7 @@ type sample struct {
 	index        int
 	response     json.RawMessage // text of the answer as a JSON string
 	reasoning    json.RawMessage
+	toolCalls    json.RawMessage // array of calls
 	finishReason string
 	model        string
 	prompt       int           // number of prompt tokens
@@ -101,7 +106,7 @@ func samplesOf(l line, modelName string) []sample {
 	all := make([]sample, len(body.Choices))
 	for i, c := range body.Choices {
 		all[i] = sample{
-			index: i, response: c.Message.Content, reasoning: c.Message.Reasoning, finishReason: c.FinishReason, model: modelName,
+			index: i, response: c.Message.Content, reasoning: c.Message.Reasoning, toolCalls: c.Message.ToolCalls, finishReason: c.FinishReason, model: modelName,
 			prompt: body.Usage.PromptTokens, completion: body.Usage.CompletionTokens,
 		}
 		if c.Text != nil {
@@ -134,6 +139,8 @@ func (s *sample) value(column string) json.RawMessage {
 		return s.response
 	case reasoning:
 		return s.reasoning
+	case toolCalls:
+		return s.toolCalls
 	case finishReason:
 		return textValue(s.finishReason)
 	case promptTokens:

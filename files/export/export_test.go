@@ -144,6 +144,18 @@ func TestATableHasTheRowsInOrderWithTheirAnswers(t *testing.T) {
 	require.Equal(t, export.Counts{Records: 5, Unanswered: 1, Dropped: map[export.Reason]int{}}, counts)
 }
 
+// An answer that only calls tools has no text, and its calls as JSON.
+func TestToolCallsAreAColumn(t *testing.T) {
+	t.Parallel()
+	calls := answer(t, 1, "a", choice{finish: generation.FinishToolCalls, tokens: 4})
+	calls = strings.Replace(calls, `"content":""`, `"content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}]`, 1)
+	got, _ := write(t, export.Options{Input: from(`{"id":"a"}`, `{"id":"b"}`), Answers: []*export.Answers{open(t, calls, answer(t, 2, "b", stop("two")))}})
+	require.Equal(t, []string{
+		`{"id":"a","response":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}],"finish_reason":"tool_calls","model":"tiny","prompt_tokens":7,"completion_tokens":4,"error":null}`,
+		`{"id":"b","response":"two","tool_calls":null,"finish_reason":"stop","model":"tiny","prompt_tokens":7,"completion_tokens":3,"error":null}`,
+	}, got)
+}
+
 func TestColumnsOnlyWhereTheyHaveValues(t *testing.T) {
 	t.Parallel()
 	got, _ := write(t, export.Options{Input: from(`{"id":"a"}`), Answers: []*export.Answers{open(t, answer(t, 1, "a", stop("one")))}, Prefix: "x_"})

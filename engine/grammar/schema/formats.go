@@ -38,6 +38,11 @@ func (s *Schema) format(name string) (regex.Node, error) {
 	return n, nil
 }
 
+// Patterns returns regular expressions of a format, in ECMAScript's syntax. A string has the format
+// if each of them matches it as a whole. There are none for a format that constrains nothing or
+// cannot be kept.
+func Patterns(format string) []string { return formats[format] }
+
 var unsupportedFormats = map[string]bool{"idn-email": true, "idn-hostname": true, "regex": true, "uri-template": true}
 
 // formats are regular expressions of the formats, all of which must match. They are as strict as

@@ -86,7 +86,7 @@ func TestFamilies(t *testing.T) {
 				require.NoError(t, err)
 				vars := ordered.NewObject()
 				vars.Set("messages", messages)
-				prompt, err := template.Render(t.Context(), vars, date)
+				prompt, err := template.Render(t.Context(), vars, nil, date)
 				require.NoError(t, err)
 				require.Equal(t, c.Text, prompt, "chat %d", i)
 				require.Equal(t, c.IDs, tokens.Encode(prompt, tokenizer.EncodeOptions{Special: true}), "chat %d", i)

@@ -9,6 +9,9 @@ const (
 	thinkClose = "</think>"
 )
 
+// ThinkTags are the tags around reasoning.
+var ThinkTags = []string{thinkOpen, thinkClose}
+
 // Reasons reports whether the model's answers can begin with reasoning between <think> and
 // </think>.
 func (t *Template) Reasons() bool { return t.reasons }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/internal/chat/tools"
 	"github.com/ingot-run/ingot/engine/jinja"
 	"github.com/ingot-run/ingot/engine/tokenizer"
 	"github.com/ingot-run/ingot/internal/ordered"
@@ -20,13 +21,19 @@ import (
 // template.
 const TemplateKey = "tokenizer.chat_template"
 
+// toolUseKey is the metadata key of a template for chats with tools, which some files have besides
+// the other.
+const toolUseKey = TemplateKey + ".tool_use"
+
 // Template is the chat template of a model. It is safe for use from many goroutines.
 type Template struct {
 	program   *jinja.Template
-	err       error      // why there is no usable template; nil if there is one
-	developer bool       // the template handles the role "developer"
-	reasons   bool       // the template contains the tags of reasoning
-	tokens    []variable // bos_token and eos_token, if the model has them
+	toolUse   *jinja.Template // for chats with tools; nil if program is for these too
+	err       error           // why there is no usable template; nil if there is one
+	developer bool            // the template handles the role "developer"
+	reasons   bool            // the template contains the tags of reasoning
+	format    *tools.Format   // how the template writes tool calls; nil if it does not, or in an unknown format
+	tokens    []variable      // bos_token and eos_token, if the model has them
 }
 
 type variable struct {
@@ -45,6 +52,11 @@ func New(meta *gguf.Metadata, tokens *tokenizer.Tokenizer) *Template {
 		return &Template{err: fmt.Errorf("the model file's chat template cannot be read: %w", err)}
 	}
 	t := parse(source)
+	if more, err := meta.String(toolUseKey); err == nil && t.err == nil && t.format == nil {
+		if u := parse(more); u.format != nil {
+			t.toolUse, t.format = u.program, u.format
+		}
+	}
 	if id, ok := tokens.BOS(); ok {
 		t.tokens = append(t.tokens, variable{"bos_token", tokens.Token(id)})
 	}
@@ -61,7 +73,7 @@ func parse(source string) *Template {
 	}
 	return &Template{
 		program: program, developer: strings.Contains(source, "developer"),
-		reasons: strings.Contains(source, thinkClose),
+		reasons: strings.Contains(source, thinkClose), format: tools.Find(source),
 	}
 }
 
@@ -69,10 +81,13 @@ func parse(source string) *Template {
 // tools and documents are none by default, not undefined.
 var defaults = []variable{{"tools", nil}, {"documents", nil}, {"add_generation_prompt", true}}
 
-// Render makes the prompt of a chat. The fields of chat are the variables of the template:
-// messages, and any other variables that the template reads. Render does not change chat. The
-// prompt contains the BOS token if the template writes it. The template function strftime_now
+// Render makes the prompt of a chat with tools. The fields of chat are the variables of the
+// template: messages, and any other variables that the template reads. Render does not change chat.
+// The prompt contains the BOS token if the template writes it. The template function strftime_now
 // prints date or, if date is zero, the current time.
+//
+// If the template does not render tools, Render writes them, calls and results into the texts of
+// messages.
 //
 // If the variable continue_final_message is true, the prompt ends with the last message, so that
 // the answer continues this message.
@@ -80,7 +95,7 @@ var defaults = []variable{{"tools", nil}, {"documents", nil}, {"add_generation_p
 // Render stops and returns ctx's error soon after ctx is done. Any other error wraps
 // generation.ErrBadRequest, because the same chat would fail again. It also wraps a
 // *jinja.RaiseError if the template refuses the messages.
-func (t *Template) Render(ctx context.Context, chat *ordered.Object, date time.Time) (string, error) {
+func (t *Template) Render(ctx context.Context, chat *ordered.Object, list []generation.Tool, date time.Time) (string, error) {
 	if t.err != nil {
 		return "", generation.BadRequest("%w", t.err)
 	}
@@ -100,7 +115,7 @@ func (t *Template) Render(ctx context.Context, chat *ordered.Object, date time.T
 		developerAsSystem(vars)
 	}
 	continues := continueLast(vars)
-	prompt, err := t.program.RenderContext(ctx, vars, date)
+	prompt, err := t.renderTools(ctx, vars, list, date)
 	if done := ctx.Err(); err != nil && done != nil {
 		return "", done
 	}

@@ -37,7 +37,7 @@ func TestRender(t *testing.T) {
 			tmpl := parse(c.source)
 			tmpl.tokens = []variable{{"bos_token", "<s>"}}
 			chat := object(t, c.chat)
-			prompt, err := tmpl.Render(t.Context(), chat, time.Date(2024, 7, 26, 12, 0, 0, 0, time.UTC))
+			prompt, err := tmpl.Render(t.Context(), chat, nil, time.Date(2024, 7, 26, 12, 0, 0, 0, time.UTC))
 			require.NoError(t, err)
 			require.Equal(t, c.want, prompt)
 			require.Equal(t, object(t, c.chat), chat, "the caller's object does not change")
@@ -53,11 +53,11 @@ func TestRenderErrors(t *testing.T) {
 		"\n{{ messages.x.y }}":        "render the chat template: tokenizer.chat_template:2:14: 'list object' has no attribute 'x'",
 		"{{ raise_exception('no') }}": "the chat template refuses the messages: no",
 	} {
-		_, err := parse(source).Render(t.Context(), object(t, `{"messages": []}`), time.Time{})
+		_, err := parse(source).Render(t.Context(), object(t, `{"messages": []}`), nil, time.Time{})
 		require.ErrorIs(t, err, generation.ErrBadRequest)
 		require.EqualError(t, err, want)
 	}
 	var refused *jinja.RaiseError
-	_, err := parse("{{ raise_exception('no') }}").Render(t.Context(), ordered.NewObject(), time.Time{})
+	_, err := parse("{{ raise_exception('no') }}").Render(t.Context(), ordered.NewObject(), nil, time.Time{})
 	require.ErrorAs(t, err, &refused)
 }

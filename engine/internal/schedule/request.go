@@ -23,6 +23,7 @@ type request struct {
 	limit        int // maximum number of tokens of a sequence, the prompt's included
 	minTokens    int
 	stopIDs      []int32 // distinct, in ascending order
+	shown        []int32 // control tokens whose names are a part of the text
 	choices      int
 	scores       bool // log-probabilities of the answers' tokens are requested
 	scoresPrompt bool // log-probabilities of the prompt's tokens are requested
@@ -61,6 +62,7 @@ func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, began 
 	r := &request{
 		ctx: ctx, began: began, done: make(chan struct{}),
 		prompt: slices.Clone(prompt), limit: limit, minTokens: req.MinTokens, choices: req.NumChoices(),
+		shown:  slices.Clone(req.Shown),
 		scores: req.Logprobs, scoresPrompt: req.PromptLogprobs, promptOnly: req.PromptOnly, timed: req.Timed, interactive: req.Interactive,
 		promptScores: scores{top: req.TopLogprobs},
 	}

@@ -287,7 +287,11 @@ func (s *sequence) write() {
 		answer = answer[:len(answer)-1]
 	}
 	for ; s.written < len(answer); s.written++ {
-		s.text.text = s.decoder.Append(s.text.text, answer[s.written])
+		if id := answer[s.written]; slices.Contains(s.request.shown, id) {
+			s.text.text = s.decoder.AppendName(s.text.text, id)
+		} else {
+			s.text.text = s.decoder.Append(s.text.text, id)
+		}
 	}
 	if s.reason != "" && s.stopReason == "" {
 		s.text.text = append(s.text.text, s.decoder.Flush()...)
