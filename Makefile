@@ -76,10 +76,12 @@ check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, 
 
 # SEQUENTIAL matches packages that start no goroutines. The race detector would find nothing in them and slow down their arithmetic. The tests of
 # package metal only compare kernels; the tests of metal/apple run metal's Go code under the race detector.
-SEQUENTIAL := /(bench/(kernels|roofline|shape)|config|engine/(compute/computetest|cpu/kernels|cpu/kernels/generate|generation|gguf|jinja|model|tokenizer)|engine/internal/(cache|chat|cost|draft|sample)|eval|eval/(report|statistics|task)|files/(export|prompt|table|where)|internal/ordered|metal|metal/drivers|metal/internal/(kernelcache|translate)|models|models/trained|serve/console|systemtest/release)$$
+SEQUENTIAL := /(bench/(kernels|roofline|shape)|config|engine/(compute/computetest|grammar/(ebnf|pattern|regex|schema|source)|cpu/kernels|cpu/kernels/generate|generation|gguf|jinja|model|tokenizer)|engine/internal/(cache|chat|chat/tools|cost|draft|sample)|eval|eval/(report|statistics|task)|files/(export|prompt|table|where)|internal/ordered|metal|metal/drivers|metal/internal/(kernelcache|translate)|models|models/trained|serve/console|systemtest/release)$$
 # UNRACED matches tests of other packages that run without the race detector: it allocates memory, and it slows down arithmetic and long lines.
 UNRACED := EqualArithmeticGivesEqualBits|ALineThatIsTooLong|ALineOfTextThatIsTooLong|RepairsALongTail|TheLongestLine|AllocatesNothing|DrawStatistics|DriverConformance|ConformanceOfOtherLevels|DraftingKeepsTheDistribution|MemoryOfHostileRows|OnTheEmulator|BenchWritesShapes|TheSameBitsInEveryBatch|AnyMixIsLikeOneAtATime|TinyModelsMatchTheirReferences|AResumedRequestEndsLikeAnUncutOne
 
+# ALONE matches tests of cmd/ingot that run one command: they too run without the race detector.
+ALONE = $(shell sh .ci/alone)
 # In the other tests, the race detector does not see the inner loops of packages that start no goroutines and whose arithmetic is in Go.
 UNSEEN := $(foreach package,engine/compute/computetest engine/cpu/kernels engine/gguf,-gcflags=github.com/ingot-run/ingot/$(package)=-race=false)
 
@@ -96,9 +98,9 @@ test: programs ## install missing programs that the tests need, and run all test
 	@# The timeout is long, since a slow machine may need it. `make lint` vets. Tests of the queue mostly wait, so two packages per
 	@# processor run at a time, those that wait longest first. Of the random requests, few run with the race detector (-short) and all
 	@# without it.
-	CGO_ENABLED=1 $(TEST) -race $(UNSEEN) -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 45m -skip '$(UNRACED)' $$($(GO) list ./worker ./cmd/ingot ./serve ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test ./.ci/types
+	CGO_ENABLED=1 $(TEST) -race $(UNSEEN) -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 45m -skip '$(UNRACED)|$(ALONE)' $$($(GO) list ./worker ./cmd/ingot ./serve ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test ./.ci/types
 	$(TEST) -vet=off -timeout 45m $$($(GO) list ./... | grep -E '$(SEQUENTIAL)')
-	$(TEST) -vet=off -timeout 45m -run '$(UNRACED)|RandomRequests' $$(grep -rlE --include=*_test.go 'func Test[a-zA-Z]*($(UNRACED)|RandomRequests)' . | xargs -n 1 dirname | sort -u)
+	$(TEST) -vet=off -timeout 45m -run '$(UNRACED)|RandomRequests|$(ALONE)' ./cmd/ingot $$(grep -rlE --include=*_test.go 'func Test[a-zA-Z]*($(UNRACED)|RandomRequests)' . | xargs -n 1 dirname | sort -u | grep -v cmd/ingot)
 
 .PHONY: models-trained
 models-trained: ## download the trained models for tests to $INGOT_TRAINED (the user's cache); TRAINED=smollm2 or gemma3 for one

@@ -48,25 +48,28 @@ type Summary struct {
 // input twice; if the input cannot seek, Enqueue first copies it to a temporary file.
 func Enqueue(ctx context.Context, q queue.Queue, in io.Reader, o Options) (Summary, error) {
 	sum := Summary{Batch: o.Batch}
-	file, err := readTwice(ctx, in, o.Format)
+	file, err := readTwice(ctx, in, rows.SurveyOptions{Format: o.Format, Chats: o.Chats != nil})
 	if err != nil {
 		return sum, err
 	}
 	defer file.close()
-	o.Lines, sum.Total = file.lines, file.rows
+	o.Lines, sum.Total = file.lines, file.Rows
 	producer, err := NewProducer(ctx, q, o, file.sha256)
 	if err != nil {
 		return sum, err
 	}
-	if file.continued > 0 && o.Continued != nil {
-		o.Continued(file.continued)
+	if file.Continued > 0 && o.Continued != nil {
+		o.Continued(file.Continued)
+	}
+	if file.Chats > 0 {
+		o.Chats(file.Chats)
 	}
 	whole := sha256.New()
 	read := rows.Options{Format: o.Format, IgnoreUnknown: o.IgnoreUnknown, Remote: o.Remote, RecordSum: o.RecordSum}
 	if !o.ByModel {
 		read.Models = []string{cmp.Or(o.Alias, queue.DefaultAlias)}
 	}
-	work := pipeline{producer: producer, total: file.rows, rows: rows.NewReader(io.TeeReader(file, whole), read), progress: o.Progress}
+	work := pipeline{producer: producer, total: file.Rows, rows: rows.NewReader(io.TeeReader(file, whole), read), progress: o.Progress}
 	if sum, err = work.run(ctx); err != nil {
 		return sum, err
 	}

@@ -16,17 +16,16 @@ import (
 // read.
 type input struct {
 	io.Reader
-	sha256    string
-	rows      int
-	continued int // rows with rows.Row.Continue
-	lines     int // including empty lines
-	close     func()
+	rows.Survey
+	sha256 string
+	lines  int // including empty lines
+	close  func()
 }
 
 // readTwice reads r to its end and returns its content as an input. If r can seek, readTwice seeks
 // back. Otherwise, it makes a temporary copy, which the input's function close removes. If ctx is
 // done first, a read that blocks is abandoned, and r must not be used any longer.
-func readTwice(ctx context.Context, r io.Reader, f rows.Format) (*input, error) {
+func readTwice(ctx context.Context, r io.Reader, o rows.SurveyOptions) (*input, error) {
 	in := &input{Reader: r, close: func() {}}
 	seeker, ok := r.(io.Seeker)
 	var start int64
@@ -45,7 +44,7 @@ func readTwice(ctx context.Context, r io.Reader, f rows.Format) (*input, error) 
 		seeker, in.Reader, in.close = temp, temp, func() { temp.Close() } //nolint:errcheck // the copy was only read
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- in.survey(r, f) }()
+	go func() { ended <- in.survey(r, o) }()
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err() // a copy is closed, and thereby deleted, when it is garbage-collected
@@ -60,10 +59,10 @@ func readTwice(ctx context.Context, r io.Reader, f rows.Format) (*input, error) 
 	}
 }
 
-func (in *input) survey(r io.Reader, f rows.Format) (err error) {
+func (in *input) survey(r io.Reader, o rows.SurveyOptions) (err error) {
 	h := sha256.New()
 	var lines lineCounter
-	in.rows, in.continued, err = rows.Survey(io.TeeReader(r, io.MultiWriter(h, &lines)), f)
+	in.Survey, err = rows.ReadSurvey(io.TeeReader(r, io.MultiWriter(h, &lines)), o)
 	in.sha256, in.lines = hex.EncodeToString(h.Sum(nil)), lines.count()
 	return err
 }

@@ -69,6 +69,9 @@ type Options struct {
 	// Continued is called with the number of rows with rows.Row.Continue if there are some. May be
 	// nil.
 	Continued func(n int)
+	// Chats is called with the number of rows that need a model with a chat template if there are
+	// some. Nil if they need not be counted, for which every row is parsed twice.
+	Chats func(n int)
 
 	// Existing is called if the batch existed already, with its deadline and ByModel, which stay,
 	// as does its retention. May be nil.

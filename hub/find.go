@@ -60,7 +60,7 @@ func (s Store) Find(n Name) (Pulled, error) {
 	if other != nil {
 		return Pulled{}, fmt.Errorf("%w: %w; download it with: ingot pull %s", ErrNotHere, other, n.Text)
 	}
-	return Pulled{}, notHere(n)
+	return Pulled{}, fmt.Errorf("%w%s", notHere(n), s.DidYouMean(n.Text))
 }
 
 func notHere(n Name) error {

@@ -27,12 +27,13 @@ const (
 
 	// Codes for valid rows whose generation failed.
 
-	CodeBadRequest = "bad_request"      // the model cannot answer the row, for example because the prompt is longer than the context
-	CodeTimeout    = "timeout"          // every attempt took too long
-	CodeFailed     = "failed"           // the engine failed at every attempt
-	CodeTooLarge   = "result_too_large" // the result exceeds the maximum size of a result
-	CodeAbandoned  = "abandoned"        // too many workers died while they ran the row, or the result of its last attempt could not be recorded
-	CodeExpired    = "expired"          // not answered before the deadline of its batch
+	CodeBadRequest = "bad_request"             // the model cannot answer the row, for example because its chat template refuses it
+	CodeContext    = "context_length_exceeded" // the prompt is longer than the context
+	CodeTimeout    = "timeout"                 // every attempt took too long
+	CodeFailed     = "failed"                  // the engine failed at every attempt
+	CodeTooLarge   = "result_too_large"        // the result exceeds the maximum size of a result
+	CodeAbandoned  = "abandoned"               // too many workers died while they ran the row, or the result of its last attempt could not be recorded
+	CodeExpired    = "expired"                 // not answered before the deadline of its batch
 )
 
 // Error is the reason why a row has no answer: the error object of an output line. As a Go error it

@@ -20,8 +20,9 @@ type Worker struct {
 	Rows            int       `json:"rows"`              // number of rows that were taken from the queue and are not finished
 	TokensPerSecond float64   `json:"tokens_per_second"`
 	Started         time.Time `json:"started"`
-	Beat            time.Time `json:"beat"`          // time of the last heartbeat, by the clock of this machine
-	Lost            time.Time `json:"lost,omitzero"` // time when the worker was declared lost and lost its rows; zero for a live worker
+	Beat            time.Time `json:"beat"`              // time of the last heartbeat, by the clock of this machine
+	Loading         string    `json:"loading,omitempty"` // alias that the worker will serve when it has loaded its model; empty for one that serves Aliases
+	Lost            time.Time `json:"lost,omitzero"`     // time when the worker was declared lost and lost its rows; zero for a live worker
 }
 
 // Live reports whether the worker is not lost.

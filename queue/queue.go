@@ -117,6 +117,9 @@ func (o *ServeOptions) Defaults() {
 func (o *ServeOptions) Record(id string, started time.Time, rows int) Worker {
 	w := o.Describe()
 	w.ID, w.Started, w.Rows, w.Aliases, w.Concurrency, w.Context = id, started, rows, []string{o.Alias}, o.Concurrency, o.Context
+	if w.Loading != "" {
+		w.Aliases = []string{}
+	}
 	return w
 }
 

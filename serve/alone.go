@@ -34,6 +34,7 @@ func NewAlone(engines map[string]*engine.Engine, version string) (*Alone, error)
 			return nil, err
 		}
 		a.speeds[alias] = &queue.Speed{}
+		a.speeds[alias].Measure(engines[alias].Snapshot().GeneratedTokens, a.since) // so that the first request already shows a speed
 	}
 	return a, nil
 }
@@ -43,7 +44,7 @@ func (a *Alone) Models(context.Context) ([]Model, error) {
 	var models []Model
 	for _, alias := range slices.Sorted(maps.Keys(a.engines)) {
 		info := a.engines[alias].Info()
-		models = append(models, Model{Alias: alias, Name: info.Model, Since: a.since, Context: info.Context})
+		models = append(models, Model{Alias: alias, Name: info.Model, Since: a.since, Context: info.Context, Chat: info.Chat})
 	}
 	return models, nil
 }

@@ -32,6 +32,7 @@ type Model struct {
 	Name    string // name of the model in its file
 	Since   time.Time
 	Context int  // maximum number of tokens of prompt and answer together; 0 if unknown
+	Chat    bool // the model has a chat template
 	Away    bool // no worker serves the model now, but one did within the last hour
 }
 

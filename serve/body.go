@@ -24,6 +24,9 @@ const (
 	bodyWait = 30 * time.Second
 )
 
+// errBody means that a client sent an incomplete or malformed body.
+var errBody = errors.New("read the request's body")
+
 // readBody reads the whole body of a request. A large body waits until there is memory for it. The
 // caller must call done when it has answered the request.
 func (s *Server) readBody(r *http.Request) (body []byte, done func(), err error) {
@@ -39,7 +42,7 @@ func (s *Server) readBody(r *http.Request) (body []byte, done func(), err error)
 		}
 		if err != nil {
 			share.giveBack()
-			return nil, nil, fmt.Errorf("read the request's body: %w", err)
+			return nil, nil, fmt.Errorf("%w: %w", errBody, err)
 		}
 		if err := share.take(r.Context(), int64(all.Len())+smallBody-share.held); err != nil {
 			share.giveBack()

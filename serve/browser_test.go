@@ -42,6 +42,18 @@ func TestConsoleInABrowser(t *testing.T) {
 	b, run := setUpIdleStore(t)
 
 	require.NoError(t, chromedp.Do(ctx,
+		chromedp.Navigate(b.URL+"/console/try"),
+		chromedp.WaitVisible(`#system`),
+		chromedp.SetValue(`select[name=mode]`, "continue"),
+		chromedp.SendKeys(`textarea[name=prompt]`, "Once"),
+		chromedp.SetValue(`input[name=max_tokens]`, "3"),
+		chromedp.Click(`button.main`),
+	))
+	figures, err := chromedp.Run(ctx, chromedp.Poll[string](`document.getElementById("figures").textContent`, chromedp.WithPollingTimeout(0)))
+	require.NoError(t, err)
+	require.Regexp(t, `^\d+ tokens? in the prompt, first token after \d+ ms, [1-3] tokens? in the answer`, figures)
+
+	require.NoError(t, chromedp.Do(ctx,
 		chromedp.Navigate(b.URL+"/"),
 		chromedp.Click(`//a[text()="Try a prompt"]`),
 		chromedp.WaitVisible(`textarea[name=prompt]`),
@@ -50,7 +62,7 @@ func TestConsoleInABrowser(t *testing.T) {
 		chromedp.SetValue(`input[name=temperature]`, "0"), // so that the answer is always the same
 		chromedp.Click(`button.main`),
 	))
-	figures, err := chromedp.Run(ctx, chromedp.Poll[string](`document.getElementById("figures").textContent`, chromedp.WithPollingTimeout(0)))
+	figures, err = chromedp.Run(ctx, chromedp.Poll[string](`document.getElementById("figures").textContent`, chromedp.WithPollingTimeout(0)))
 	require.NoError(t, err)
 	require.Regexp(t, `^\d+ tokens in the prompt, first token after \d+ ms, [1-5] tokens in the answer`, figures)
 	answer, err := chromedp.Run(ctx, chromedp.Text(`#answer`))
@@ -81,15 +93,21 @@ func TestConsolePictures(t *testing.T) {
 	b.await(t, made.ID)
 	for name, path := range map[string]string{
 		"overview": "/", "batches": "/console/batches", "batch": "/console/batches/" + made.ID, "try": "/console/try",
-		"signin": "/console/signin", "missing": "/console/batches/batch_none",
+		"batches-other": "/console/batches?after=" + made.ID, "signin": "/console/signin", "missing": "/console/batches/batch_none",
 	} {
 		for _, theme := range []string{"light", "dark"} {
-			for width, size := range map[int64]string{1200: "wide", 390: "narrow"} {
+			for width, size := range map[int64]string{1200: "wide", 420: "narrow", 360: "narrowest"} {
 				require.NoError(t, chromedp.Do(ctx,
 					chromedp.EmulateViewport(width, 800), colorScheme(theme), chromedp.Navigate(b.URL+path)))
 				excess, err := chromedp.Run(ctx, chromedp.Evaluate[int](`document.documentElement.scrollWidth - window.innerWidth`))
 				require.NoError(t, err)
 				require.LessOrEqual(t, excess, 0, "%s, %s, %s", name, theme, size)
+				outside, err := chromedp.Run(ctx, chromedp.Evaluate[string](outsideWindow))
+				require.NoError(t, err)
+				require.Empty(t, outside, "%s, %s, %s", name, theme, size)
+				bars, err := chromedp.Run(ctx, chromedp.Evaluate[int](plainBars))
+				require.NoError(t, err)
+				require.Zero(t, bars, "the filled part of a progress bar has a colour of its own")
 				if folder == "" {
 					continue
 				}
@@ -100,6 +118,15 @@ func TestConsolePictures(t *testing.T) {
 		}
 	}
 }
+
+// outsideWindow returns the text of an element whose right edge is outside of the window, as the
+// cells of a table are that has to be scrolled.
+const outsideWindow = `[...document.querySelectorAll("main *, header *, footer *")]
+	.filter(e => !e.closest(".unseen, thead, svg") && e.getClientRects().length && e.getBoundingClientRect().right > innerWidth + 1)
+	.map(e => e.tagName + ": " + e.textContent.slice(0, 80))[0] || ""`
+
+// plainBars returns the number of progress bars that the browser draws in its own way.
+const plainBars = `[...document.querySelectorAll("progress")].filter(e => getComputedStyle(e).appearance !== "none").length`
 
 // colorScheme makes the browser report a preferred theme to pages.
 func colorScheme(theme string) chromedp.Action[chromedp.Void] {

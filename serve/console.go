@@ -19,17 +19,18 @@ func (s *Server) newConsole() *console.Console {
 		queued = s.foreignBatches
 	}
 	return &console.Console{
-		Queued: queued, Store: s.options.Store, Workers: s.answerer.Workers, Stream: s.generate(openai.Chat), Log: s.log,
+		Queued: queued, Store: s.options.Store, Workers: s.answerer.Workers, Log: s.log,
+		Stream: func(w http.ResponseWriter, r *http.Request, e openai.Endpoint) error { return s.generate(e)(w, r) },
 		Models: func(r *http.Request) ([]console.Model, error) {
 			models, err := s.usable(r)
 			shown := make([]console.Model, len(models))
 			for i, m := range models {
-				shown[i] = console.Model{Alias: m.Alias, Name: m.Name, Context: m.Context, Away: m.Away}
+				shown[i] = console.Model{Alias: m.Alias, Name: m.Name, Context: m.Context, Away: m.Away, Chat: m.Chat}
 			}
 			return shown, err
 		},
-		Answer: func(r *http.Request) (any, error) {
-			answer, err := s.answerChat(r)
+		Answer: func(r *http.Request, e openai.Endpoint) (any, error) {
+			answer, err := s.answerForm(r, e)
 			return answer.Body, err
 		},
 		Frame: func(r *http.Request) console.Frame {
@@ -60,13 +61,13 @@ func (s *Server) foreignBatches(ctx context.Context) ([]queue.Status, error) {
 	}), err
 }
 
-func (s *Server) answerChat(r *http.Request) (Answer, error) {
+func (s *Server) answerForm(r *http.Request, e openai.Endpoint) (Answer, error) {
 	body, done, err := s.readBody(r)
 	if err != nil {
 		return Answer{}, err
 	}
 	defer done()
-	c, err := s.call(r, openai.Chat, body)
+	c, err := s.call(r, e, body)
 	if err != nil {
 		return Answer{}, err
 	}

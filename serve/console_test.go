@@ -67,7 +67,7 @@ func TestConsolePages(t *testing.T) {
 		"/":                           {"Overview", "<code>tiny</code>", "this server", `role="img"`},
 		"/console/batches":            {made.ID, "Progress"},
 		"/console/batches/" + made.ID: {"Batch " + made.ID, "/v1/chat/completions", made.InputFileID},
-		"/console/try":                {"<option>tiny</option>", "Prompt"},
+		"/console/try":                {"<option selected>tiny</option>", "Prompt"},
 	} {
 		got := b.page(t, b.browser(t), path, nil)
 		require.Equal(t, http.StatusOK, got.status, path)
@@ -129,6 +129,40 @@ func TestTryWithoutScript(t *testing.T) {
 		bad := url.Values{"model": {"tiny"}, "prompt": {"Hello"}, field: {text}}
 		require.Equal(t, http.StatusBadRequest, b.page(t, b.browser(t), "/console/try", bad).status, field)
 	}
+}
+
+// TestTryContinues: the form also continues a text, with all of its settings.
+func TestTryContinues(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, nil)
+	form := url.Values{
+		"model": {"tiny"}, "mode": {"continue"}, "prompt": {"Once upon"}, "system": {"unused"}, "max_tokens": {"12"}, "temperature": {"1"}, "top_p": {"0.9"},
+		"seed": {"7"}, "stop": {"a\r\n\r\n"},
+	}
+	got := b.page(t, b.browser(t), "/console/try", form)
+	require.Equal(t, http.StatusOK, got.status, got.text)
+	var text struct{ Choices []struct{ Text string } }
+	b.post(t, "/v1/completions", `{"model":"tiny","prompt":"Once upon","max_tokens":12,"temperature":1,"top_p":0.9,"seed":7,"stop":["a"]}`, &text)
+	answer := regexp.MustCompile(`(?s)<div id="answer"[^>]*>(.*?)</div>`).FindStringSubmatch(got.text)
+	require.NotNil(t, answer, got.text)
+	require.Equal(t, text.Choices[0].Text, html.UnescapeString(answer[1]))
+	require.NotContains(t, answer[1], "a")
+	require.Contains(t, got.text, `<option value="continue" selected>`)
+	got = b.page(t, b.browser(t), "/console/try", form, "Accept", "text/event-stream")
+	require.Contains(t, got.text, `"object":"text_completion"`)
+}
+
+// TestABatchShowsItsRows: the page of a batch that has ended has its first answers, the errors of
+// its first failed rows, and its speed.
+func TestABatchShowsItsRows(t *testing.T) {
+	t.Parallel()
+	b := setUpStore(t)
+	made := b.newBatch(t, chatRow("one", "")+chatRow("two", `,"temperature":9`))
+	b.await(t, made.ID)
+	text := b.page(t, b.browser(t), "/console/batches/"+made.ID, nil).text
+	require.Regexp(t, `(?s)First answers</h2>.*<dt>one</dt><dd class="text">[^<]+</dd>`, text)
+	require.Contains(t, text, `<dt>two</dt><dd class="text bad">line 2: &#34;temperature&#34; must be between 0 and 2, not 9</dd>`)
+	require.Regexp(t, `<span class="figures">\d+s: [\d.]+ rows/s · [\d.]+ tokens/s</span>`, text)
 }
 
 // TestTryStreams: the console's script receives the answer as events, and errors as JSON.

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,30 @@ func missing(param string) error {
 // in the log.
 const statusClientGone = 499
 
+// promptError is an error of the prompt of a request.
+type promptError struct {
+	error
+	param string // the field of the prompt
+}
+
+func (e promptError) Unwrap() error { return e.error }
+
+// ofPrompt names the field of a request's prompt in an error that may be about it.
+func ofPrompt(e openai.Endpoint, err error) error {
+	param := "prompt"
+	if e == openai.Chat {
+		param = "messages"
+	}
+	return promptError{err, param}
+}
+
+// promptOf returns the field that ofPrompt has named; empty if it was not called.
+func promptOf(err error) string {
+	var e promptError
+	errors.As(err, &e)
+	return e.param
+}
+
 // asHTTP returns the response to an error. Unknown errors become internal errors of the server.
 func asHTTP(err error) *httpError {
 	var known *httpError
@@ -71,8 +96,10 @@ func asHTTP(err error) *httpError {
 		return &httpError{status: status, body: body}
 	case errors.As(err, &tooLarge):
 		err = failf(http.StatusRequestEntityTooLarge, "", "request_too_large", "the request's body is larger than %d bytes", tooLarge.Limit)
+	case errors.Is(err, generation.ErrTooLong):
+		err = failf(http.StatusBadRequest, promptOf(err), openai.CodeContext, "%v", err)
 	case errors.Is(err, generation.ErrBadRequest):
-		err = failf(http.StatusBadRequest, openai.ParamOf(err.Error()), openai.CodeInvalidValue, "%v", err)
+		err = failf(http.StatusBadRequest, cmp.Or(openai.ParamOf(err.Error()), promptOf(err)), openai.CodeInvalidValue, "%v", err)
 	case errors.Is(err, context.Canceled):
 		err = failf(statusClientGone, "", "", "the client has left")
 	case errors.Is(err, generation.ErrClosed), errors.Is(err, generation.ErrEngineFailed), errors.Is(err, queue.ErrUnavailable),
@@ -80,6 +107,8 @@ func asHTTP(err error) *httpError {
 		err = failLater(retryLater, http.StatusServiceUnavailable, "", "unavailable", "the server cannot answer now; try again later: %v", err)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		err = failf(http.StatusRequestTimeout, "", "timeout", "the request's body did not arrive in time")
+	case errors.Is(err, errBody):
+		err = failf(http.StatusBadRequest, "", "invalid_body", "%v: send it again", err)
 	default:
 		err = failf(http.StatusInternalServerError, "", "internal_error", "%v", err)
 	}

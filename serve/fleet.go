@@ -241,6 +241,8 @@ func workerError(e *openai.Error) error {
 	made := *e
 	made.Message = strings.TrimPrefix(made.Message, "line 1: ")
 	switch e.Code {
+	case openai.CodeContext:
+		return generation.TooLong("%s", made.Message)
 	case openai.CodeBadRequest:
 		return generation.BadRequest("%s", made.Message)
 	case openai.CodeTimeout, openai.CodeFailed, openai.CodeTooLarge, openai.CodeAbandoned, openai.CodeExpired:

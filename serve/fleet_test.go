@@ -240,7 +240,7 @@ func TestConsoleShowsQueuedBatches(t *testing.T) {
 		}
 		list, overview := b.send(t, http.MethodGet, "/console/batches", "").text, b.send(t, http.MethodGet, "/", "").text
 		for _, page := range []string{list, overview} {
-			require.Contains(t, row(page, "nightly"), "<td>other</td>")
+			require.Contains(t, row(page, "nightly"), "<td data-label=\"Model\">other</td>")
 			require.Contains(t, row(page, "nightly"), "in_progress")
 			require.Contains(t, row(page, "nightly"), "1 of 3, 1 failed")
 			require.NotContains(t, page, "live-")

@@ -97,10 +97,10 @@ func (m *fleetModels) refresh(ctx context.Context) error {
 	for _, w := range workers {
 		for _, alias := range w.Aliases {
 			if first, ok := live[alias]; w.Live() && (!ok || w.Started.Before(first.Since)) {
-				live[alias] = Model{Alias: alias, Name: w.Model, Since: w.Started, Context: w.Context}
+				live[alias] = Model{Alias: alias, Name: w.Model, Since: w.Started, Context: w.Context, Chat: w.Chat}
 			}
 			if m.byAlias[alias] == nil && (w.Live() || m.from.Sub(w.Lost) < modelMemory) {
-				m.byAlias[alias] = &fleetModel{Model: Model{Alias: alias, Name: w.Model, Since: w.Started, Context: w.Context}}
+				m.byAlias[alias] = &fleetModel{Model: Model{Alias: alias, Name: w.Model, Since: w.Started, Context: w.Context, Chat: w.Chat}}
 			}
 		}
 	}

@@ -66,12 +66,15 @@ func TestLargeBodiesAreFreed(t *testing.T) {
 	s := serverOf(t, "", func(context.Context, Call) (Answer, error) { return Answer{Body: "ok"}, nil })
 	broken := errors.New("the connection broke")
 	large := `{"model":"m","prompt":"` + strings.Repeat("a", 3*smallBody) + `"}`
-	for status, body := range map[int]io.Reader{
-		http.StatusInternalServerError: io.MultiReader(strings.NewReader(large[:2*smallBody]), readerOf(broken)),
-		http.StatusOK:                  strings.NewReader(large),
-		http.StatusBadRequest:          strings.NewReader(large[1:]),
+	for _, c := range []struct {
+		body   io.Reader
+		status int
+	}{
+		{io.MultiReader(strings.NewReader(large[:2*smallBody]), readerOf(broken)), http.StatusBadRequest},
+		{strings.NewReader(large), http.StatusOK},
+		{strings.NewReader(large[1:]), http.StatusBadRequest},
 	} {
-		require.Equal(t, status, s.post(t, "/v1/completions", body, "").Code)
+		require.Equal(t, c.status, s.post(t, "/v1/completions", c.body, "").Code)
 		require.Equal(t, int64(maxBodies), s.bodies.free, "all memory is free")
 		require.Nil(t, s.bodies.last)
 	}

@@ -113,7 +113,7 @@ func TestLinesOfTheLog(t *testing.T) {
 func TestErrorsOfWorkers(t *testing.T) {
 	t.Parallel()
 	for code, status := range map[string]int{
-		openai.CodeBadRequest: 400, openai.CodeTimeout: 500, openai.CodeFailed: 500, openai.CodeTooLarge: 500, openai.CodeAbandoned: 500, openai.CodeExpired: 500, openai.CodeInvalidValue: 400,
+		openai.CodeBadRequest: 400, openai.CodeContext: 400, openai.CodeTimeout: 500, openai.CodeFailed: 500, openai.CodeTooLarge: 500, openai.CodeAbandoned: 500, openai.CodeExpired: 500, openai.CodeInvalidValue: 400,
 	} {
 		e := asHTTP(workerError(&openai.Error{Code: code, Message: "line 1: too long"}))
 		require.Equal(t, status, e.status, code)

@@ -1,6 +1,7 @@
 package serve_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"io"
@@ -226,6 +227,12 @@ func TestErrors(t *testing.T) {
 		{"an unknown field", 400, "/v1/chat/completions", `{` + hello + `,"familly":1}`, "familly", "unknown_parameter"},
 		{"a misspelt field", 400, "/v1/chat/completions", `{` + hello + `,"max_token":1}`, "max_token", "invalid_value"},
 		{"a field that is not supported", 400, "/v1/chat/completions", `{` + hello + `,"functions":[{"name":"f"}]}`, "functions", "unsupported_parameter"},
+		{"a prompt that is too long", 400, "/v1/completions", `{"model":"tiny","prompt":"` + strings.Repeat("cat ", 10_000) + `"}`, "prompt", "context_length_exceeded"},
+		{"a chat that is too long", 400, "/v1/chat/completions", `{"model":"tiny","messages":[{"role":"user","content":"` + strings.Repeat("cat ", 10_000) + `"}]}`, "messages", "context_length_exceeded"},
+		{"a streamed chat that is too long", 400, "/v1/chat/completions", `{"model":"tiny","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("cat ", 10_000) + `"}]}`, "messages", "context_length_exceeded"},
+		{"an empty prompt", 400, "/v1/completions", `{"model":"tiny","prompt":""}`, "prompt", "invalid_value"},
+		{"a token id that is not one", 400, "/v1/completions", `{"model":"tiny","prompt":[1,99999999]}`, "prompt", "invalid_value"},
+		{"a path without /v1", 400, "/chat/completions", `{"model":"tiny"}`, "messages", "missing_required_parameter"},
 		{"no such path", 404, "/v1/embeddings", `{}`, "", "unknown_url"},
 		{"another method", 405, "/v1/models", `{}`, "", "method_not_allowed"},
 	} {
@@ -237,6 +244,33 @@ func TestErrors(t *testing.T) {
 			require.Equal(t, "invalid_request_error", e.Type)
 		})
 	}
+}
+
+// TestPathsOfOtherServers: clients that leave out /v1, and programs that look at a server's health
+// and version as with other servers, get an answer.
+func TestPathsOfOtherServers(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, nil)
+	require.Equal(t, http.StatusOK, b.send(t, http.MethodGet, "/health", "").status)
+	require.JSONEq(t, `{"version":"test"}`, b.send(t, http.MethodGet, "/version", "").text)
+	require.Contains(t, b.send(t, http.MethodGet, "/models", "").text, `"id":"tiny"`)
+	require.Contains(t, b.send(t, http.MethodGet, "/models/tiny", "").text, `"id":"tiny"`)
+	var got chatResponse
+	b.post(t, "/chat/completions", `{`+hello+`,"max_tokens":1}`, &got)
+	require.Equal(t, 1, got.Usage.Completion)
+	b.post(t, "/completions", `{"model":"tiny","prompt":"a","max_tokens":1}`, &got)
+}
+
+// TestABrokenBodyIsTheClientsFault: a body that ends early is no error of the server.
+func TestABrokenBodyIsTheClientsFault(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, nil)
+	conn := dialAndSend(t, b.Listener.Addr().String(),
+		"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nno number\r\n")
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	require.Equal(t, http.StatusBadRequest, answer.StatusCode)
 }
 
 func TestModels(t *testing.T) {

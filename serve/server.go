@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -88,7 +89,10 @@ func New(o Options) *Server {
 }
 
 func (s *Server) routes() {
-	s.mux.Handle("GET /healthz", worker.Check(func(context.Context) error { return nil }))
+	alive := worker.Check(func(context.Context) error { return nil })
+	s.mux.Handle("GET /healthz", alive)
+	s.mux.Handle("GET /health", alive) // as vLLM, llama.cpp and TGI name it
+	s.mux.Handle("GET /version", s.open(s.showVersion))
 	s.mux.Handle("GET /readyz", worker.Check(s.ready))
 	s.mux.Handle("GET /openapi.yaml", s.open(s.describe))
 	s.handle("GET /v1/models", s.listModels)
@@ -115,7 +119,16 @@ func (s *Server) routes() {
 // handle registers a handler. Its requests need an API key if the server has any. Their bodies are
 // limited to openai.MaxBody bytes and must arrive within limits.body.
 func (s *Server) handle(pattern string, h handler) {
-	s.mux.Handle(pattern, s.authenticated(s.limited(openai.MaxBody, openai.MaxBody+1, h)))
+	s.register(pattern, s.authenticated(s.limited(openai.MaxBody, openai.MaxBody+1, h)))
+}
+
+// register registers a handler, for a path of /v1 also without this prefix, which clients leave out
+// whose base URL lacks it.
+func (s *Server) register(pattern string, h http.Handler) {
+	s.mux.Handle(pattern, h)
+	if method, path, ok := strings.Cut(pattern, " /v1/"); ok {
+		s.mux.Handle(method+" /"+path, h)
+	}
 }
 
 // handleFile registers a handler whose requests have a file in their body. Each part of filePart
@@ -125,7 +138,7 @@ func (s *Server) handleFile(pattern string, h handler) {
 	if s.options.Store != nil {
 		limit += s.options.Store.MaxFileBytes()
 	}
-	s.mux.Handle(pattern, s.authenticated(s.limited(limit, filePart, s.stored(h))))
+	s.register(pattern, s.authenticated(s.limited(limit, filePart, s.stored(h))))
 }
 
 // stored wraps a handler of files and batches. Without a store, its response is that of an unknown
@@ -153,6 +166,10 @@ func (s *Server) stored(h handler) handler {
 // Handler returns the handler of all requests.
 func (s *Server) Handler() http.Handler {
 	return s.named(s.logged(s.metrics.counted(s.crossOrigin(s.mux))))
+}
+
+func (s *Server) showVersion(w http.ResponseWriter, _ *http.Request) error {
+	return reply(w, map[string]string{"version": s.options.Version}, nil)
 }
 
 func (s *Server) describe(w http.ResponseWriter, _ *http.Request) error {

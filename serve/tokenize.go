@@ -75,7 +75,9 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, body []byte) e
 	case req.Messages != nil:
 		var chat *openai.Request
 		if chat, err = openai.ParseLive(openai.Chat, body); err == nil {
-			ids, err = eng.Prompt(r.Context(), chat.Generation(0, 0, time.Now()))
+			if ids, err = eng.Prompt(r.Context(), chat.Generation(0, 0, time.Now())); err != nil {
+				err = ofPrompt(openai.Chat, err)
+			}
 		}
 	default:
 		err = missing("prompt")

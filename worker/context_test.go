@@ -84,7 +84,7 @@ func TestLongRowsGoToTheLongerContext(t *testing.T) {
 			row := rows[fmt.Sprint(i)]
 			if i%50 == 49 {
 				require.NotNil(t, row.Error)
-				require.Equal(t, openai.CodeBadRequest, row.Error.Code)
+				require.Equal(t, openai.CodeContext, row.Error.Code)
 				require.Contains(t, row.Error.Message, "the context holds 512")
 				continue
 			}
@@ -151,7 +151,7 @@ func TestLongRowsWithoutTheLongerContext(t *testing.T) {
 		for name, row := range rows {
 			switch {
 			case row.Error != nil:
-				require.Equal(t, openai.CodeBadRequest, row.Error.Code, name)
+				require.Equal(t, openai.CodeContext, row.Error.Code, name)
 				require.Contains(t, row.Error.Message, "the context holds 64", name)
 			case row.Stats.Context == 512:
 				require.False(t, row.Stats.ContextFull, name)
@@ -175,7 +175,7 @@ func TestARowThatIsTooLongForAllIsAnError(t *testing.T) {
 	b.enqueue(t, fmt.Sprintf("{\"custom_id\":\"long\",\"prompt\":%q}\n{\"custom_id\":\"full\",\"prompt\":\"a\",\"max_tokens\":90,\"ignore_eos\":true}\n",
 		strings.Repeat("cat ", 100)), enqueue.Options{})
 	rows := b.results(t)
-	require.Equal(t, openai.CodeBadRequest, rows["long"].Error.Code)
+	require.Equal(t, openai.CodeContext, rows["long"].Error.Code)
 	require.Nil(t, rows["full"].Error)
 	require.True(t, rows["full"].Stats.ContextFull)
 	require.Equal(t, 64, rows["full"].Stats.Context)

@@ -83,6 +83,8 @@ func (w *Worker) failed(ctx context.Context, r *row, err error) queue.Outcome {
 		return w.fail(ctx, r, invalid.Code, invalid.Message)
 	case errors.Is(err, generation.ErrTooLong) && w.hasLonger(ctx):
 		return w.passOn(r, err)
+	case errors.Is(err, generation.ErrTooLong):
+		return w.fail(ctx, r, openai.CodeContext, err.Error())
 	case errors.Is(err, generation.ErrBadRequest):
 		return w.fail(ctx, r, openai.CodeBadRequest, err.Error())
 	case errors.Is(err, generation.ErrEngineFailed):
@@ -192,6 +194,7 @@ func (w *Worker) record(ctx context.Context, r *row, result queue.Result) queue.
 		return queue.Retry(queue.RetryDelay(r.Attempt-1), err)
 	case first:
 		w.metrics.observe(result)
+		w.tally.add(result)
 		r.log.Debug("recorded a job", "failed", result.Failed, "completion_tokens", result.Stats.CompletionTokens)
 	default:
 		w.metrics.jobs.WithLabelValues("lease_lost").Inc()

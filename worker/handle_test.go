@@ -68,6 +68,7 @@ func TestOutcomesOfDeliveries(t *testing.T) {
 		"an answer":                          {generate: answered, want: queue.Done(), counted: "done"},
 		"a body that is not valid":           {body: `{"prompt":5}`, generate: answered, want: queue.Done(), code: openai.CodeInvalidType, counted: "failed", message: `line 7: "prompt" must be a string or an array, not a number`},
 		"a request that cannot be answered":  {generate: failing(generation.BadRequest("too long")), want: queue.Done(), code: openai.CodeBadRequest, counted: "failed", message: "line 7: too long"},
+		"a prompt that is too long":          {generate: failing(generation.TooLong("%d tokens", 9)), want: queue.Done(), code: openai.CodeContext, counted: "failed", message: "line 7: 9 tokens"},
 		"a failure, not the last":            {delivery: queue.Delivery{Attempt: 2}, generate: failing(broken), want: queue.Retry(2*time.Second, broken), counted: "retried", nothing: true},
 		"a failure in the last attempt":      {delivery: queue.Delivery{Attempt: 3, Deaths: 1}, generate: failing(broken), want: queue.Done(), code: openai.CodeFailed, counted: "failed", message: "line 7: broken (attempt 3 of 3)"},
 		"more attempts than allowed":         {delivery: queue.Delivery{Attempt: 4}, generate: answered, want: queue.Done(), code: openai.CodeAbandoned, counted: "failed", message: "line 7: given up after 3 attempts: the last one ended without a result, or its result could not be recorded"},

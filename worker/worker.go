@@ -62,6 +62,7 @@ type Worker struct {
 
 	// Health.
 	metrics  *metrics
+	tally    tally
 	pulse    *pulse
 	watchdog watchdog
 
@@ -71,7 +72,7 @@ type Worker struct {
 	batches     *inspector
 	drain       *drain
 
-	readyTimeout, aliveTimeout, stopTimeout, maxRecordWait time.Duration
+	readyTimeout, aliveTimeout, stopTimeout, maxRecordWait, reportInterval time.Duration
 }
 
 // Engine has the methods of an engine that a worker needs.
@@ -82,11 +83,11 @@ type Engine interface {
 	Snapshot() engine.Snapshot
 }
 
-// name returns Name or, if it is empty, HOST:PID.
-func (c *Config) name() string {
-	if c.Name != "" {
-		return c.Name
-	}
+// name returns Name or, if it is empty, DefaultName.
+func (c *Config) name() string { return cmp.Or(c.Name, DefaultName()) }
+
+// DefaultName returns HOST:PID, the name of a worker that is given none.
+func DefaultName() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -138,7 +139,7 @@ func newWorker(eng Engine, q queue.Queue, c Config, registry prometheus.Register
 		metrics: newMetrics(registry, eng.Snapshot), pulse: newPulse(c.Concurrency+c.Interactive, time.Now()),
 		model: model, checkpoints: newCheckpointer(model, c.Logger), batches: newInspector(q, c.Alias, eng.Snapshot, c.Logger),
 		drain:        newDrain(c.ShutdownTimeout, rows, c.Logger),
-		readyTimeout: readyTimeout, aliveTimeout: aliveTimeout, stopTimeout: stopTimeout, maxRecordWait: maxRecordWait,
+		readyTimeout: readyTimeout, aliveTimeout: aliveTimeout, stopTimeout: stopTimeout, maxRecordWait: maxRecordWait, reportInterval: reportInterval,
 	}, nil
 }
 
@@ -159,7 +160,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var activities sync.WaitGroup
 	background, stop := context.WithCancel(context.Background())
 	defer stop()
-	for _, run := range []func(context.Context){w.model.run, w.batches.run, w.checkpoints.run} {
+	for _, run := range []func(context.Context){w.model.run, w.batches.run, w.checkpoints.run, w.report} {
 		activities.Go(func() { run(background) })
 	}
 	serving := w.drain.start(ctx)

@@ -69,7 +69,7 @@ func TestRowsAreAnsweredByTheEngine(t *testing.T) {
 			require.Negative(t, *p)
 		}
 
-		require.Equal(t, openai.CodeBadRequest, lines["long"].Error.Code)
+		require.Equal(t, openai.CodeContext, lines["long"].Error.Code)
 		require.Contains(t, lines["long"].Error.Message, "line 43: ")
 		require.Equal(t, 1, lines["long"].Stats.Attempts)
 		require.Equal(t, openai.CodeBadRequest, lines["outside"].Error.Code)

@@ -2,9 +2,14 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ingot-run/ingot/internal/textfmt"
+	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/redisqueue"
 )
 
@@ -16,12 +21,12 @@ func newCancel() *cobra.Command {
 	}, runCancel)
 }
 
-func runCancel(cmd *cobra.Command, queue *redisqueue.Queue, args []string) error {
-	finished, err := queue.Cancel(cmd.Context(), args[0])
+func runCancel(cmd *cobra.Command, q *redisqueue.Queue, args []string) error {
+	finished, err := q.Cancel(cmd.Context(), args[0])
 	if err != nil {
 		return err
 	}
-	s, err := queue.Status(cmd.Context(), args[0])
+	s, err := q.Status(cmd.Context(), args[0])
 	if err != nil {
 		return fmt.Errorf("read status: %w", err)
 	}
@@ -47,6 +52,13 @@ func newRetry() *cobra.Command {
 }
 
 func (c *retryCommand) run(cmd *cobra.Command, q *redisqueue.Queue, args []string) error {
+	s, err := q.Status(cmd.Context(), args[0])
+	if err == nil && s.State == queue.Cancelled {
+		err = fmt.Errorf("%w, so its rows are not answered: enqueue the file as another batch", queue.ErrCancelled)
+	}
+	if err != nil {
+		return fmt.Errorf("retry %s: %w", args[0], err)
+	}
 	done, err := q.Requeue(cmd.Context(), args[0], c.code)
 	if err != nil {
 		return fmt.Errorf("retry: %w", err)
@@ -55,8 +67,28 @@ func (c *retryCommand) run(cmd *cobra.Command, q *redisqueue.Queue, args []strin
 	if done.Kept > 0 {
 		text += fmt.Sprintf(", %s cannot be used", countRows(done.Kept))
 	}
+	if done == (redisqueue.Requeued{}) && c.code != "" {
+		hint, err := c.otherCodes(cmd, q, args[0])
+		if err != nil {
+			return fmt.Errorf("retry: %w", err)
+		}
+		text += hint
+	}
 	cmd.PrintErrln(text)
 	return nil
+}
+
+// otherCodes says which error codes the failed rows of a batch have, for a code that none has.
+func (c *retryCommand) otherCodes(cmd *cobra.Command, q *redisqueue.Queue, batch string) (string, error) {
+	g := errorGroups{}
+	if err := queue.Errors(cmd.Context(), q, batch, g.add); err != nil {
+		return "", err
+	}
+	codes := slices.Sorted(maps.Keys(g))
+	if len(codes) == 0 {
+		return ", since none has failed", nil
+	}
+	return fmt.Sprintf(", since none failed with the code %q; the codes are %s%s", c.code, strings.Join(codes, ", "), textfmt.DidYouMean(c.code, codes)), nil
 }
 
 func newPurge() *cobra.Command {
@@ -64,8 +96,8 @@ func newPurge() *cobra.Command {
 		Use:   "purge BATCH --redis URL",
 		Short: "Delete a finished or cancelled batch from Redis",
 		Args:  arguments("BATCH"),
-	}, func(cmd *cobra.Command, queue *redisqueue.Queue, args []string) error {
-		if err := queue.Purge(cmd.Context(), args[0]); err != nil {
+	}, func(cmd *cobra.Command, q *redisqueue.Queue, args []string) error {
+		if err := q.Purge(cmd.Context(), args[0]); err != nil {
 			return err
 		}
 		cmd.PrintErrf("%s: deleted\n", args[0])

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 )
 
@@ -45,6 +48,42 @@ func TestAlarmsNameMetrics(t *testing.T) {
 	require.NotEmpty(t, names)
 	for _, name := range names {
 		require.Contains(t, source, `"`+strings.TrimSuffix(name, "_bucket")+`"`)
+	}
+}
+
+// TestSettingsNameTheirCommands: docs/settings.md has, for each setting, the commands that have its
+// flag.
+func TestSettingsNameTheirCommands(t *testing.T) {
+	t.Parallel()
+	with := map[string][]string{} // commands by setting
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if fmt.Sprintf("%T", f.Value) == "*config.flagValue" && !f.Hidden && !c.Hidden && !strings.HasPrefix(c.CommandPath(), "ingot eval schedule ") {
+				with[f.Name] = append(with[f.Name], strings.TrimPrefix(c.CommandPath(), "ingot "))
+			}
+		})
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit(newRoot())
+	described := map[string]bool{}
+	for row := range strings.Lines(readFile(t, "../../docs/settings.md")) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(strings.Replace(row, "| |", "| - |", 1)), "|"), " | ")
+		if len(cells) != 4 || !strings.Contains(cells[1], "`INGOT_") {
+			continue
+		}
+		head, _, _ := strings.Cut(cells[0], ":")
+		for _, m := range regexp.MustCompile("`([a-z-]+)`").FindAllStringSubmatch(head, -1) {
+			described[m[1]] = true
+			if strings.TrimSpace(cells[3]) != "all" {
+				require.ElementsMatch(t, with[m[1]], strings.Split(strings.TrimSpace(cells[3]), ", "), m[1])
+			}
+		}
+	}
+	for name := range with {
+		require.Contains(t, described, name)
 	}
 }
 

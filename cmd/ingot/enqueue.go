@@ -24,6 +24,7 @@ import (
 type enqueueCommand struct {
 	from                inputFlags
 	unknown             unknownFlag
+	report              summaryFlags
 	batch               string
 	weight              int
 	mixModels           bool
@@ -41,17 +42,20 @@ func newEnqueue() *cobra.Command {
 	flags := cmd.Flags()
 	config.AddFlag(flags, config.Redis)
 	c.from.add(flags)
+	flags.Lookup("dry-run").Usage = "print `N` requests, and queue none"
 	c.unknown.add(flags, "`ACTION` for rows with unknown fields: error (an error line) or ignore. With ignore, names of models are ignored too")
 	flags.StringVar(&c.batch, "batch", "", "`ID` of the batch (default a new one)")
 	config.AddFlag(flags, config.Alias, config.Priority)
 	flags.IntVar(&c.weight, "weight", 0, "`SHARE` of the workers among the batches of one priority, 1 to 1000 (default 1, or that of the existing batch)")
 	flags.BoolVar(&c.mixModels, "mix-models", false, "let workers with different model files answer the batch")
 	flags.DurationVar(&c.retention, "retention", enqueue.DefaultRetention, "keep the results of a new batch for `TIME` after its end, such as 24h")
+	c.report.add(flags, "; the batch id is printed to stdout")
 	flags.DurationVar(&c.deadline, "deadline", 0, "end the batch after `TIME`, such as 24h: rows without an answer become error lines (default never)")
 	return cmd
 }
 
 func (c *enqueueCommand) run(cmd *cobra.Command, args []string) error {
+	c.report.begin(cmd)
 	ignore, err := c.unknown.ignores()
 	if err != nil {
 		return err
@@ -71,6 +75,7 @@ func (c *enqueueCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer in.Close() //nolint:errcheck // the file was only read
+	noteNoRows(cmd, in)
 	q, err := dial(cmd, cfg)
 	if err != nil {
 		return err
@@ -82,6 +87,9 @@ func (c *enqueueCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	continued := 0 // rows with a text that the model continues
 	options.Continued = func(n int) { continued = n }
+	if noTemplates(cmd.Context(), q, cfg.Alias) {
+		options.Chats = c.from.warnOfNoTemplate(cmd.ErrOrStderr(), "")
+	}
 	options.Existing = func(b queue.Batch) { c.warnOfExisting(cmd, b) }
 	if c.deadline > 0 {
 		options.Deadline = time.Now().Add(c.deadline)
@@ -103,6 +111,9 @@ func (c *enqueueCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	if err := warnOfNoWorker(cmd, q, cfg.Alias, sum.Models); err != nil { // the rows are queued in any case
 		cmd.PrintErrf("the rows are queued, but whether a worker serves them is unknown: %s\n", textfmt.OneLine(err.Error()))
+	}
+	if c.report.json {
+		return c.report.write(cmd, enqueueSummary{c.batch, sum.Rows, sum.Added, sum.Known, sum.Rejected, sum.Models})
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), c.batch)
 	return err
@@ -156,6 +167,7 @@ func (c *enqueueCommand) dryRun(cmd *cobra.Command, args []string, ignore bool) 
 		return err
 	}
 	defer in.Close() //nolint:errcheck // the file was only read
+	noteNoRows(cmd, in)
 	if ignore {
 		return printRequests(cmd, in, ignore, func(rows.Row) (int, *openai.Error) { return 0, nil })
 	}
@@ -188,8 +200,12 @@ func printModels(cmd *cobra.Command, alias string, models map[string]int) {
 // warnOfNoWorker prints a warning for each of a batch's model names that no worker serves or that
 // is paused. A name without workers may be misspelt. models has the number of rows of each name. If
 // models is empty, all rows go to alias.
-func warnOfNoWorker(cmd *cobra.Command, queue *redisqueue.Queue, alias string, models map[string]int) error {
-	paused, err := queue.Aliases(cmd.Context())
+func warnOfNoWorker(cmd *cobra.Command, q *redisqueue.Queue, alias string, models map[string]int) error {
+	paused, err := q.Aliases(cmd.Context())
+	if err != nil {
+		return err
+	}
+	fleet, err := q.Fleet(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -197,7 +213,8 @@ func warnOfNoWorker(cmd *cobra.Command, queue *redisqueue.Queue, alias string, m
 		models = map[string]int{alias: 0}
 	}
 	for _, name := range slices.Sorted(maps.Keys(models)) {
-		workers, err := queue.Workers(cmd.Context(), name)
+		workers, err := q.Workers(cmd.Context(), name)
+		loads := slices.IndexFunc(fleet, func(w queue.Worker) bool { return w.Live() && w.Loading == name && !q.Silent(w) })
 		rows := "the rows"
 		if len(models) > 1 {
 			rows = fmt.Sprintf("its rows (%d)", models[name])
@@ -205,6 +222,8 @@ func warnOfNoWorker(cmd *cobra.Command, queue *redisqueue.Queue, alias string, m
 		switch {
 		case err != nil:
 			return err
+		case workers == 0 && loads >= 0:
+			cmd.PrintErrf("worker %s loads the model for model name %q: %s wait for it\n", fleet[loads].Name, name, rows)
 		case workers == 0 && name != alias:
 			cmd.PrintErrf("no worker serves model name %q: %s wait for one. To send all rows to %q, cancel the batch and queue the file with --unknown-fields ignore\n",
 				name, rows, alias)
@@ -228,6 +247,13 @@ func servesChats(ctx context.Context, q *redisqueue.Queue, alias string, models 
 		}
 		return w.Live() && w.Chat && serves
 	})
+}
+
+// noTemplates reports whether workers serve an alias, and no model of theirs has a chat template.
+func noTemplates(ctx context.Context, q *redisqueue.Queue, alias string) bool {
+	fleet, err := q.Fleet(ctx)
+	serving := slices.DeleteFunc(fleet, func(w queue.Worker) bool { return !w.Live() || !w.Serves(alias) })
+	return err == nil && len(serving) > 0 && !slices.ContainsFunc(serving, func(w queue.Worker) bool { return w.Chat })
 }
 
 // enqueueHint adds a hint to the error of a failed enqueue: the command that queues the remaining

@@ -46,6 +46,7 @@ type evalRun struct {
 	shots      int // number of examples; each task's own number is used unless the flag is given
 	cache      string
 	settings   eval.Settings
+	report     summaryFlags
 	who, judge answerer
 }
 
@@ -66,11 +67,13 @@ func (e *evalRun) add(flags *pflag.FlagSet) {
 	flags.StringVar(&e.judge.key, "judge-api-key-env", openAIKey, "read the API key of the judge's server from the environment variable `NAME`")
 	config.AddFlag(flags, config.Redis)
 	config.AddFlag(flags, config.Alias)
+	e.report.add(flags, " and the scores")
 	addEngineFlags(flags)
 }
 
 func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 	e.cmd = cmd
+	e.report.begin(cmd)
 	if e.folder == "" {
 		return usagef("-o DIR is missing")
 	}
@@ -102,7 +105,12 @@ func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 	if err != nil {
 		return err
 	}
-	if err := report.WriteScores(e.cmd.OutOrStdout(), results); err != nil {
+	if e.report.json {
+		err = e.report.write(cmd, results)
+	} else {
+		err = report.WriteScores(e.cmd.OutOrStdout(), results)
+	}
+	if err != nil {
 		return err
 	}
 	var failed, total int

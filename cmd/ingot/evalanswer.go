@@ -83,8 +83,9 @@ func (e *evalRun) cacheOf(ctx context.Context, who answerer) (*eval.Cache, error
 func (e *evalRun) ask(ctx context.Context, who answerer, requests, answers string) error {
 	switch {
 	case who.model != "":
+		from := requestLines
 		r := runner{
-			cmd: e.cmd, cfg: e.cfg, in: []string{requests}, from: &requestLines, out: answersFile(answers), models: []hub.Aliased{{Model: who.model}},
+			cmd: e.cmd, cfg: e.cfg, in: []string{requests}, from: &from, out: answersFile(answers), models: []hub.Aliased{{Model: who.model}},
 		}
 		_, err := r.run(ctx)
 		if errors.Is(err, local.ErrOtherModel) {
@@ -137,9 +138,7 @@ func (e *evalRun) askServer(ctx context.Context, who answerer, requests, answers
 	if p.Elapsed > 0 {
 		e.cmd.PrintErrln(p.String() + ", " + tokenFigures(p.Done+p.Failed, p.PromptTokens, p.CompletionTokens, p.Elapsed))
 	}
-	if len(codes) > 0 {
-		e.cmd.PrintErrln("errors: " + errorsByCode(codes))
-	}
+	printFailures(e.cmd, "", codes)
 	if ctx.Err() != nil {
 		return errors.New("stopped before all rows were answered: run the same command again to continue")
 	}

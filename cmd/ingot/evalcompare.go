@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -36,6 +37,8 @@ func newEvalGate() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&g.name, "baseline", "", "compare with the run that is pinned as `NAME`")
 	g.runs.add(cmd.Flags())
+	cmd.Flags().BoolVarP(&g.quiet, "quiet", "q", false, "print nothing but the error; the exit code is the verdict")
+	g.out.add(cmd.Flags())
 	cmd.Flags().Float64Var(&g.margin, "margin", ownMargin, "accept a loss of `X`, such as 0.01 (default each task's margin)")
 	cmd.Flags().Lookup("margin").DefValue = "0" // the help prints no default of 0
 	return cmd
@@ -45,6 +48,8 @@ type gate struct {
 	runs   runsFlag
 	name   string // of a pinned baseline; empty if the command line names a run
 	margin float64
+	quiet  bool
+	out    jsonFlag
 }
 
 func (g *gate) run(cmd *cobra.Command, args []string) error {
@@ -52,8 +57,8 @@ func (g *gate) run(cmd *cobra.Command, args []string) error {
 		return usagef("--margin %v: give a number from 0 to 1", g.margin)
 	}
 	list, err := g.compare(args)
-	if err == nil {
-		err = report.WriteVerdict(cmd.OutOrStdout(), list)
+	if err == nil && !g.quiet {
+		err = g.out.write(cmd, gateSummary{string(eval.Verdict(list)), list}, func(w io.Writer) error { return report.WriteVerdict(w, list) })
 	}
 	if err != nil {
 		return &usageError{err}
@@ -69,6 +74,12 @@ func (g *gate) run(cmd *cobra.Command, args []string) error {
 		return &inconclusiveError{candidate, baseline}
 	}
 	return nil
+}
+
+// gateSummary is the verdict of a gate in JSON.
+type gateSummary struct {
+	Verdict  string          `json:"verdict"`
+	Compared []eval.Compared `json:"compared"`
 }
 
 func (g *gate) compare(args []string) ([]eval.Compared, error) {

@@ -31,6 +31,9 @@ func (c *exportCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	for i, path := range args {
+		args[i] = export.AnswersOf(path)
+	}
 	if err := refuseInput(out, append(args, c.rows.path)); err != nil {
 		return err
 	}
@@ -44,12 +47,12 @@ func (c *exportCommand) run(cmd *cobra.Command, args []string) error {
 	return out.Write(cmd.Context(), args, in)
 }
 
-type recordFlags struct{ path, format, encoding string }
+type recordFlags struct{ path, format, encoding, delimiter string }
 
 func (f *recordFlags) add(flags *pflag.FlagSet, usage string) {
 	flags.StringVar(&f.path, "input", "", usage)
 	flags.StringVar(&f.format, "format", string(table.Auto), "`FORMAT` of ROWS: "+table.FormatNames())
-	addEncoding(flags, &f.encoding, "ROWS")
+	addEncoding(flags, &f.encoding, &f.delimiter, "ROWS")
 }
 
 // open returns a function that opens a reader of the rows for a table. It returns nil if no file is
@@ -65,10 +68,11 @@ func (f *recordFlags) open(out *export.Output) (func() (table.Reader, error), er
 	if f.path == "" {
 		return nil, nil
 	}
-	if err := checkEncoding(f.encoding); err != nil {
+	comma, err := checkEncoding(f.encoding, f.delimiter)
+	if err != nil {
 		return nil, err
 	}
-	in, err := table.Open([]string{f.path}, table.Options{Format: format, Encoding: f.encoding})
+	in, err := table.Open([]string{f.path}, table.Options{Format: format, Encoding: f.encoding, Comma: comma})
 	if err != nil {
 		return nil, err
 	}

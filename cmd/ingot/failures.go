@@ -8,8 +8,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
@@ -71,10 +73,22 @@ func (l failLimit) check(failed, total int) error {
 	return &rowsFailedError{failed, total, l}
 }
 
-func errorsByCode(codes map[string]int) string {
-	names := slices.SortedFunc(maps.Keys(codes), func(a, b string) int { return cmp.Or(codes[b]-codes[a], strings.Compare(a, b)) })
-	for i, name := range names {
-		names[i] = fmt.Sprintf("%s %d", textfmt.Printable(name), codes[name])
+// maxExample is the maximum length of an error's message in a summary, in characters.
+const maxExample = 300
+
+// printFailures prints a line for each error code: the number of rows that failed with it, and the
+// message of one of them.
+func printFailures(cmd *cobra.Command, title string, codes map[string]rows.Failures) {
+	names := slices.SortedFunc(maps.Keys(codes), func(a, b string) int { return cmp.Or(codes[b].Rows-codes[a].Rows, strings.Compare(a, b)) })
+	for _, name := range names {
+		message := []rune(textfmt.OneLine(codes[name].Example))
+		if len(message) > maxExample {
+			message = append(message[:maxExample], '…')
+		}
+		such := ""
+		if codes[name].Rows > 1 {
+			such = "such as "
+		}
+		cmd.PrintErrf("%serrors: %s %d (%s%s)\n", title, textfmt.Printable(name), codes[name].Rows, such, string(message))
 	}
-	return strings.Join(names, ", ")
 }

@@ -103,14 +103,14 @@ func TestResultsFailWithTheirRows(t *testing.T) {
 	}
 	r := results(badRow+askMarch, "unfinished", "--fail-on-error")
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Contains(t, r.stderr, "1 row, 1 failed: the batch is not finished\nerrors: missing_field 1\n")
+	require.Contains(t, r.stderr, "1 row, 1 failed: the batch is not finished\nerrors: missing_field 1 (line 1: has neither ")
 
 	r = results(badRow+"{\n", "b", "--follow")
 	require.Equal(t, exitRows, r.code)
-	require.Equal(t, "2 rows, 2 failed: the batch is finished\n"+
-		"0 prompt tokens, 0 generated tokens in 0s: 0.0 rows/s, 0.0 tokens/s\n"+
-		"errors: invalid_json 1, missing_field 1\n"+
-		"ingot: all 2 rows failed\n", r.stderr)
+	require.Regexp(t, `^2 rows, 2 failed: the batch is finished\n`+
+		`0 prompt tokens, 0 generated tokens in 0s: 0\.0 rows/s, 0\.0 tokens/s\n`+
+		`errors: invalid_json 1 \(line 2: .*\)\nerrors: missing_field 1 \(line 1: .*\)\n`+
+		`ingot: all 2 rows failed\n$`, r.stderr)
 	require.Equal(t, 2, strings.Count(r.stdout, "\n"))
 	require.Equal(t, exitOK, results(badRow+"{\n", "b", "--fail-on-error=100%").code)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -21,13 +22,40 @@ import (
 type inputFlags struct {
 	flags                  *pflag.FlagSet // nil without flags
 	format, shape          string
-	encoding               string
+	encoding, delimiter    string
 	prompt, system, layout string
 	defaults               map[string]*string // values of the flags for row defaults, by the request's field
 	stops                  *[]string
 	form                   formFlags
 	choose                 table.Selection
 	dryRun                 int
+	notes                  *notes // receives notes about the input; nil before open
+}
+
+// notes writes notes about an input to a writer that can be replaced. A read of the input that was
+// abandoned may still write one.
+type notes struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (n *notes) print(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	fmt.Fprintln(n.to, textfmt.Printable(text)) //nolint:errcheck // a note is best effort
+}
+
+// divert writes later notes to w, which shows the progress, until the returned function is called.
+func (n *notes) divert(w io.Writer) (end func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	before := n.to
+	n.to = w
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.to = before
+	}
 }
 
 // stdio is the path that means stdin or stdout.
@@ -46,7 +74,7 @@ func (f *inputFlags) add(flags *pflag.FlagSet) {
 	f.flags = flags
 	flags.StringVar(&f.format, "format", string(table.Auto),
 		"`FORMAT` of IN: "+table.FormatNames()+"; auto uses the file's extension or, if that is unknown, its first bytes")
-	addEncoding(flags, &f.encoding, "IN")
+	addEncoding(flags, &f.encoding, &f.delimiter, "IN")
 	flags.StringVar(&f.prompt, "prompt", "", "`TEMPLATE` of the user's message, such as 'Translate: {{.text}}'; @FILE reads it from a file")
 	flags.StringVar(&f.system, "system", "", "`TEMPLATE` of a system message, for rows that have none; @FILE reads it from a file")
 	flags.StringVar(&f.layout, "template", "", "`FILE` with the templates of several messages, each below a line such as --- user")
@@ -112,7 +140,8 @@ func (f *inputFlags) options() (table.Options, prompt.Options, error) {
 	if err != nil {
 		return table.Options{}, prompt.Options{}, usagef("--format: %w", err)
 	}
-	if err := checkEncoding(f.encoding); err != nil {
+	comma, err := checkEncoding(f.encoding, f.delimiter)
+	if err != nil {
 		return table.Options{}, prompt.Options{}, err
 	}
 	o := prompt.Options{}
@@ -145,21 +174,27 @@ func (f *inputFlags) options() (table.Options, prompt.Options, error) {
 		return table.Options{}, o, &usageError{err}
 	}
 	choose, err := f.selection()
-	return table.Options{Format: format, Encoding: f.encoding, Select: choose}, o, err
+	return table.Options{Format: format, Encoding: f.encoding, Comma: comma, Select: choose}, o, err
 }
 
-func addEncoding(flags *pflag.FlagSet, encoding *string, file string) {
+// addEncoding adds the flags that say how the text of a file is written.
+func addEncoding(flags *pflag.FlagSet, encoding, delimiter *string, file string) {
+	flags.StringVar(delimiter, "delimiter", "", "`CHARACTER` that separates the columns of "+file+", if it is CSV, such as ';' or tab (default a comma)")
 	flags.StringVar(encoding, "encoding", "", "`NAME` of the encoding of "+file+", such as windows-1252 or shift_jis (default UTF-8)")
 }
 
-func checkEncoding(name string) error {
-	if name == "" {
-		return nil
+func checkEncoding(name, delimiter string) (comma rune, err error) {
+	if name != "" {
+		if err := table.CheckEncoding(name); err != nil {
+			return 0, usagef("--encoding: %w", err)
+		}
 	}
-	if err := table.CheckEncoding(name); err != nil {
-		return usagef("--encoding: %w", err)
+	if delimiter != "" {
+		if comma, err = table.ParseComma(delimiter); err != nil {
+			return 0, usagef("--delimiter: %w", err)
+		}
 	}
-	return nil
+	return comma, nil
 }
 
 func (f *inputFlags) selection() (table.Selection, error) {
@@ -231,9 +266,32 @@ func (f *inputFlags) open(cmd *cobra.Command, paths []string) (*prompt.Input, er
 		return nil, err
 	}
 	to.Stdin = cmd.InOrStdin()
-	po.Notice = func(text string) { cmd.PrintErrln(textfmt.Printable(text)) }
-	po.Warn = po.Notice
+	f.notes = &notes{to: cmd.ErrOrStderr()}
+	po.Notice, po.Warn = f.notes.print, f.notes.print
 	return prompt.Open(paths, to, po)
+}
+
+// noteNoRows prints a note if an input has no rows.
+func noteNoRows(cmd *cobra.Command, in *prompt.Input) {
+	if text := in.NoRows(); text != "" {
+		cmd.PrintErrln(textfmt.Printable(text))
+	}
+}
+
+// warnOfNoTemplate returns a function that warns of n rows that need a chat template.
+func (f *inputFlags) warnOfNoTemplate(to io.Writer, title string) func(n int) {
+	return func(n int) {
+		fmt.Fprintf(to, "%s%s cannot be answered, since the model has no chat template: %s\n", title, countRows(n), f.withoutTemplate()) //nolint:errcheck // a warning is best effort
+	}
+}
+
+// withoutTemplate says how a model without a chat template can answer the rows.
+func (f *inputFlags) withoutTemplate() string {
+	const or = ", or a model with a chat template"
+	if f.given("template") || f.given("system") {
+		return "give --prompt alone, with --shape completion, so that the model continues each prompt as text" + or
+	}
+	return "give --shape completion, so that the model continues each prompt as text (rows with \"messages\" need \"prompt\" instead)" + or
 }
 
 // warnOfContinued returns a function that warns of n rows whose "prompt" a model for chats

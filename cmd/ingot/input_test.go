@@ -40,8 +40,8 @@ func TestRunAnswersATable(t *testing.T) {
 	args[7] = "{{.text}}!"
 	r = ingot(t, "", args...)
 	require.Equal(t, exitFailure, r.code)
-	require.Contains(t, r.stderr, "line 1 of the input differs from the row that was answered in "+out)
-	require.Contains(t, r.stderr, "the rows depend on the input, on templates and on flags such as --max-tokens and --schema")
+	require.Contains(t, r.stderr, "3 of 3 answers in "+out+" are of other rows than those of this command: the input is the same, but a template")
+	require.Contains(t, r.stderr, ": choose another OUT (-o), or give --overwrite to answer these rows again\n")
 }
 
 // TestRunRefusesATableWithoutUsableTemplates: a table without usable templates is refused before

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -55,11 +57,33 @@ func runModelsCatalog(cmd *cobra.Command, _ []string) error {
 		}
 		t.Line(e.Name, humanize.Bytes(uint64(e.Bytes)), humanize.Bytes(uint64(e.Memory())), e.Licence, here, e.For)
 	}
+	for _, path := range bundledModels() {
+		info, err := os.Stat(path)
+		if err != nil {
+			continue
+		}
+		t.Line(path, humanize.Bytes(uint64(info.Size())), "", "Apache-2.0", "on disk", "a toy to try commands with: it answers ten kinds of questions")
+	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s of memory can be used here, by default %d%% of what is free. Sizes are approximate.\n", humanize.Bytes(uint64(memory)), engine.DefaultMemoryPercent)
 	return err
+}
+
+// bundledModels returns the paths of the models that come with the source, if the program runs in a
+// clone.
+func bundledModels() []string {
+	folders := []string{"models"}
+	if program, err := os.Executable(); err == nil {
+		folders = append(folders, filepath.Join(filepath.Dir(filepath.Dir(program)), "models"))
+	}
+	for _, folder := range folders {
+		if found, err := filepath.Glob(filepath.Join(folder, "tiny-*.gguf")); err == nil && len(found) > 0 {
+			return found
+		}
+	}
+	return nil
 }
 
 func newModelsList() *cobra.Command {

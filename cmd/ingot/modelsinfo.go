@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -107,7 +108,10 @@ func writeModelInfo(w io.Writer, m *bench.ModelInfo) error {
 	if err := t.Flush(); err != nil || len(m.Tensors) == 0 {
 		return err
 	}
-	line("\ntype", "tensors\tsize")
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	line("type", "tensors\tsize")
 	for _, s := range m.Tensors {
 		line(s.Type, "%d\t%s", s.Count, textfmt.Bytes(s.Bytes))
 	}
@@ -123,6 +127,6 @@ func writeModelRun(t textfmt.Table, r *bench.ModelRun) {
 	} else {
 		line("fits here", "no: %s", r.Reason)
 	}
-	line("speed here", "at most %s tokens/s for one row and %s for %d rows, since memory is read at %s/s",
+	line("speed here", "at most %s tokens/s for one row and %s for %d rows without drafts, since memory is read at %s/s",
 		progress.Rate(r.TokensPerS), progress.Rate(r.ManyTokensPerS), bench.ManyRows, textfmt.Bytes(uint64(r.Bandwidth)))
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/redisqueue"
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
@@ -34,15 +38,16 @@ func TestRetry(t *testing.T) {
 	redis(exitOK, "results", "b", "-o", out, "--follow")
 	w.stop(t)
 	r = redis(exitOK, "errors", "b")
-	require.Regexp(t, `^bad_request: 2 rows\n  lines 2, 5: .*64.*\nmissing_field: 1 row\n  line 3: .*\n$`, r.stdout)
+	require.Regexp(t, `^context_length_exceeded: 2 rows\n  lines 2, 5: .*64.*\nmissing_field: 1 row\n  line 3: .*\n$`, r.stdout)
 	var e queue.RowError
 	require.NoError(t, json.Unmarshal([]byte(strings.SplitAfter(redis(exitOK, "errors", "b", "--json").stdout, "\n")[1]), &e))
-	require.Equal(t, "bad_request", e.Code)
+	require.Equal(t, "context_length_exceeded", e.Code)
 	before := readAnswers(t, readFile(t, out))
 	require.Len(t, before, 4)
 
-	require.Equal(t, "b: 0 rows queued again\n", redis(exitOK, "retry", "b", "--code", "timeout").stderr)
-	require.Equal(t, "b: 2 rows queued again\n", redis(exitOK, "retry", "b", "--code", "bad_request").stderr)
+	require.Equal(t, `b: 0 rows queued again, since none failed with the code "mising_field"; the codes are context_length_exceeded, missing_field; did you mean "missing_field"?`+"\n",
+		redis(exitOK, "retry", "b", "--code", "mising_field").stderr)
+	require.Equal(t, "b: 2 rows queued again\n", redis(exitOK, "retry", "b", "--code", "context_length_exceeded").stderr)
 	require.Equal(t, "b: 0 rows queued again, 1 row cannot be used\n", redis(exitOK, "retry", "b").stderr)
 	require.Contains(t, redis(exitOK, "status", "b").stdout, "in_progress")
 	redis(exitOK, "results", "b", "-o", out)
@@ -78,6 +83,16 @@ func TestPauseAndResume(t *testing.T) {
 	r := redis(exitOK, "enqueue", "-", "--batch", "b", "--model-name", "glm")
 	require.Contains(t, r.stderr, "model name \"glm\" is paused: the rows wait for \"ingot resume glm\"\n")
 	require.Regexp(t, `(?m)^paused +no rows of model name "glm" are taken: ingot resume glm$`, redis(exitOK, "status", "b").stdout)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var stdout bytes.Buffer
+	watched := onWrite{do: func(part string) {
+		if strings.Contains(part, "model name \"glm\" is paused: the rows wait for \"ingot resume glm\"\n") {
+			stop()
+		}
+	}}
+	require.Equal(t, exitFailure, run(ctx, []string{"status", "b", "--watch", "--redis", url}, strings.NewReader(""), &stdout, &watched))
+	require.Contains(t, watched.String(), "stopped watching: the batch has not ended")
 	require.Equal(t, "glm: resumed\n", redis(exitOK, "resume", "glm").stderr)
 	require.Equal(t, "glm: was not paused\n", redis(exitOK, "resume").stderr)
 	r = redis(exitOK, "results", "b", "-o", "-", "--follow")
@@ -98,7 +113,7 @@ func TestDeadline(t *testing.T) {
 	redis(exitOK, "enqueue", "-", "--batch", "c", "--deadline", time.Millisecond.String())
 	require.Regexp(t, `(?m)^rows +2: 0 answered, 2 failed, 0 running, 0 waiting$`, redis(exitOK, "status", "b").stdout)
 	r := redis(exitRows, "results", "c", "-o", "-", "--follow")
-	require.Contains(t, r.stderr, "errors: expired 2\n")
+	require.Contains(t, r.stderr, "errors: expired 2 (such as line 1: not answered before the deadline of its batch, ")
 	require.Equal(t, 2, strings.Count(r.stdout, `"code":"expired"`))
 	require.Regexp(t, `(?m)^state +in_progress$`, redis(exitOK, "status", "later").stdout)
 
@@ -107,6 +122,22 @@ func TestDeadline(t *testing.T) {
 	startWorker(t, url, queue.DefaultAlias)
 	require.Contains(t, redis(exitOK, "results", "b", "-o", "-", "--follow").stdout, "April.")
 	require.Equal(t, exitUsage, ingot(t, "", "enqueue", "-", "--redis", url, "--deadline", "-1h").code)
+}
+
+// TestALoadingWorkerIsShown: a worker that loads its model is listed, and enqueue says that rows
+// wait for it.
+func TestALoadingWorkerIsShown(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL
+	q, _, err := redisqueue.Dial(t.Context(), url, 1, func(string) {})
+	require.NoError(t, err)
+	defer q.Close()
+	stop := q.ListLoading(t.Context(), queue.Worker{Name: "host:1", Loading: "glm", Model: "glm.gguf"}, slog.New(slog.DiscardHandler))
+	defer stop()
+	redis := withRedis(t, url, askMarch)
+	require.Eventually(t, func() bool { return len(workerStates(t, url)) == 1 }, time.Minute, time.Millisecond)
+	require.Regexp(t, `(?m)^host:1 +loading +glm +glm\.gguf`, redis(exitOK, "workers").stdout)
+	require.Contains(t, redis(exitOK, "enqueue", "-", "--alias", "glm").stderr, "worker host:1 loads the model for model name \"glm\": the rows wait for it\n")
 }
 
 // TestWorkers checks the list of live, paused and lost workers.

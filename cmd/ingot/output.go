@@ -12,6 +12,7 @@ import (
 
 	"github.com/ingot-run/ingot/files/export"
 	"github.com/ingot-run/ingot/files/table"
+	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
 type outputFlags struct {
@@ -27,6 +28,8 @@ type outputFlags struct {
 	unique          []string
 	columnsFrom     string
 	extract         string
+	columns         []string
+	types           string
 	tables          *pflag.FlagSet // flags that apply only to tables
 }
 
@@ -49,6 +52,8 @@ func (o *outputFlags) add(flags *pflag.FlagSet, what string) {
 	f.StringVar(&o.columnsFrom, "columns-from", "",
 		"make columns of the properties of answers: `json`, which needs answers that are JSON objects, or none (default json with --schema, else none)")
 	f.StringVar(&o.extract, "extract", "", "make a column of each named group of the regular expression `RE`, such as 'Score: (?P<score>\\d+)'")
+	f.StringSliceVar(&o.columns, "columns", nil, "write only the columns `COLUMN`,..., in this order")
+	f.StringVar(&o.types, "types", typesAuto, "`TYPES` of CSV columns in Parquet: auto (numbers where all cells are numbers) or text")
 	f.StringVar(&o.failed, "failed", "", "write rows that failed to `FILE` instead of OUT, in the format and columns of the input")
 	f.StringSliceVar(&o.keepFinish, "keep-finish", nil, "keep only answers with a finish reason in `REASON`,..., such as stop")
 	f.StringArrayVar(&o.match, "match", nil, "keep only answers that the regular expression `RE` matches; may be repeated")
@@ -61,12 +66,18 @@ func (o *outputFlags) add(flags *pflag.FlagSet, what string) {
 	f.VisitAll(func(flag *pflag.Flag) {
 		flags.AddFlag(flag)
 		title := filters
-		if slices.Contains([]string{"column-prefix", "columns-from", "extract", "failed"}, flag.Name) {
+		if slices.Contains([]string{"column-prefix", "columns", "columns-from", "extract", "types", "failed"}, flag.Name) {
 			title = outputs
 		}
 		section(flags, title, flag.Name)
 	})
 }
+
+// Values of --types.
+const (
+	typesAuto = "auto"
+	typesText = "text"
+)
 
 func formatNames() string {
 	names := make([]string, len(export.Formats))
@@ -104,7 +115,7 @@ func (o *outputFlags) open(cmd *cobra.Command) (*export.Output, error) {
 			}
 		})
 		if forTables != "" {
-			return nil, usagef("--%s is for tables: end the name of OUT in .csv or .parquet, or give --output-format simple", forTables)
+			return nil, usagef("--%s is for tables: end the name of OUT in .csv, .parquet or .json, or give --output-format simple", forTables)
 		}
 		if o.ordered && !out.Regular() {
 			return nil, usagef("--ordered needs a file as OUT, since stdout or a pipe cannot be sorted at the end")
@@ -122,7 +133,10 @@ func (o *outputFlags) open(cmd *cobra.Command) (*export.Output, error) {
 			return nil, usagef("--failed: %w", err)
 		}
 	}
-	out.Table = export.Options{Prefix: o.prefix, Format: out.Format}
+	if o.types != typesAuto && o.types != typesText {
+		return nil, usagef("--types: %q is not known: use %s or %s", o.types, typesAuto, typesText)
+	}
+	out.Table = export.Options{Prefix: o.prefix, Format: out.Format, Columns: o.columns, Texts: o.types == typesText}
 	var err error
 	if out.Table.Fields, err = o.fields(); err != nil {
 		return nil, err
@@ -171,9 +185,17 @@ func (o *outputFlags) fieldsOf(schema string, out *export.Output) {
 	f.JSON = f.JSON || o.columnsFrom == "" && f.Groups == nil && len((&export.Fields{JSON: true, Schema: schema}).Known()) > 0
 }
 
+// finishReasons are the values of the column finish_reason.
+var finishReasons = []string{"stop", "length", "tool_calls"}
+
 func (o *outputFlags) filter() (export.Filter, error) {
 	f := export.Filter{
 		FinishReasons: o.keepFinish, MinChars: o.minChars, MaxChars: o.maxChars, MinTokens: o.minTokens, MaxTokens: o.maxTokens, Unique: o.unique,
+	}
+	for _, reason := range o.keepFinish {
+		if !slices.Contains(finishReasons, reason) {
+			return f, usagef("--keep-finish: %q is not known: use %s%s", reason, english.WordSeries(finishReasons, "or"), textfmt.DidYouMean(reason, finishReasons))
+		}
 	}
 	for _, n := range []struct {
 		name     string
@@ -203,17 +225,26 @@ func (o *outputFlags) filter() (export.Filter, error) {
 func answersFile(path string) *export.Output { return &export.Output{Path: path, Format: export.Batch} }
 
 // checkColumns returns an error if a column of the input has the name of a column that a table
-// adds. It is called before the first row is answered. in returns a reader of the input; if in is
-// nil, nothing is checked.
+// adds, or if a flag names a column that the table cannot have. It is called before the first row
+// is answered. in returns a reader of the input; it is nil if the table has no columns of an input.
 func checkColumns(out *export.Output, in func() (table.Reader, error)) error {
-	if out.Format == export.Batch || in == nil {
+	if out.Format == export.Batch {
 		return nil
 	}
-	columns, err := table.ColumnsOf(in)
-	if err != nil {
-		return err
+	columns, err := export.Named, error(nil)
+	fields := &out.Table.Fields
+	if in != nil {
+		if columns, err = table.ColumnsOf(in); err != nil {
+			return err
+		}
+		err = export.CheckColumns(columns, fields.Known(), out.Table.Prefix)
 	}
-	if err := export.CheckColumns(columns, out.Table.Fields.Known(), out.Table.Prefix); err != nil {
+	for flag, names := range map[string][]string{"--unique": out.Table.Filter.Unique, "--columns": out.Table.Columns} {
+		if err == nil && (!fields.JSON || fields.Schema != "") { // else the answers alone have the names
+			err = export.CheckNames(flag, names, columns, fields.Known(), out.Table.Prefix)
+		}
+	}
+	if err != nil {
 		return &usageError{err}
 	}
 	return nil

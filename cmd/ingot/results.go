@@ -20,6 +20,7 @@ type resultsCommand struct {
 	to             outputFlags
 	rows           recordFlags
 	limit          failLimit
+	report         summaryFlags
 	follow, forget bool
 }
 
@@ -37,11 +38,16 @@ func newResults() *cobra.Command {
 	c.rows.add(flags, "give each answer of a table the columns of its row in `ROWS`, the file of the batch")
 	flags.BoolVar(&c.follow, "follow", false, "wait for rows until the batch is finished")
 	c.limit.add(flags)
+	c.report.add(flags, "")
 	flags.BoolVar(&c.forget, "forget", false, "delete results from Redis once OUT has them, and the batch once OUT has all its results")
 	return cmd
 }
 
 func (c *resultsCommand) run(cmd *cobra.Command, args []string) error {
+	c.report.begin(cmd)
+	if err := c.report.checkStdout(c.to.path); err != nil {
+		return err
+	}
 	cfg, err := settings(cmd, config.Redis)
 	if err != nil {
 		return err
@@ -82,6 +88,9 @@ func (c *resultsCommand) run(cmd *cobra.Command, args []string) error {
 	if err == nil {
 		err = out.Finish(cmd.Context(), in, "")
 	}
+	if err == nil {
+		err = c.report.write(cmd, newResultsSummary(args[0], c.to.path, got, r.status, r.codes))
+	}
 	if err != nil || !got.Finished {
 		return err
 	}
@@ -94,18 +103,8 @@ func (c *resultsCommand) run(cmd *cobra.Command, args []string) error {
 	return c.limit.check(got.Failed+out.Unparsed, got.Kept+got.Written)
 }
 
-// warnOfWaiting prints why a batch may not finish by itself: aliases without a worker, and lost
-// rows.
+// warnOfWaiting prints why a batch may not finish by itself although workers serve it: lost rows.
 func warnOfWaiting(cmd *cobra.Command, q *redisqueue.Queue, s queue.Status) error {
-	for _, alias := range s.Aliases() {
-		workers, err := q.Workers(cmd.Context(), alias)
-		if err != nil {
-			return err
-		}
-		if workers == 0 {
-			cmd.PrintErrf("no worker serves model name %q: waiting for one\n", alias)
-		}
-	}
 	lost, err := q.Missing(cmd.Context(), s)
 	if lost > 0 {
 		cmd.PrintErrf("%s lost (neither recorded nor queued): waiting until the file is enqueued again with --batch %s\n", countRows(lost), s.Batch)
@@ -119,6 +118,9 @@ type collecting struct {
 	batch          string
 	output         *export.Output
 	follow, forget bool
+
+	status queue.Status             // the last one
+	codes  map[string]rows.Failures // failed rows in OUT
 }
 
 // run writes the results and reports the outcome. Failed rows are not an error.
@@ -139,6 +141,7 @@ func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
 	if err != nil && ctx.Err() == nil {
 		return c, fmt.Errorf("read results: %w", err)
 	}
+	r.status, r.codes = s, output.Codes()
 	r.report(c, s, output)
 	if err != nil {
 		return c, r.output.Stopped()
@@ -147,9 +150,17 @@ func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
 		return c, err
 	}
 	if r.follow && c.Cancelled {
-		return c, fmt.Errorf("read results of %s: %w", r.batch, queue.ErrCancelled)
+		return c, fmt.Errorf("read results of %s: %w: %s", r.batch, queue.ErrCancelled, r.afterCancel())
 	}
 	return c, nil
+}
+
+// afterCancel says how to use the results of a cancelled batch.
+func (r *collecting) afterCancel() string {
+	if r.output.Appends() {
+		return r.output.Path + " has the rows that ended before; to answer the others, enqueue the file as another batch"
+	}
+	return "to make " + r.output.Path + " of the rows that ended before, run the same command without --follow"
 }
 
 func problem(c enqueue.Collected, batch, out string) error {
@@ -171,11 +182,15 @@ func (r *collecting) collect(ctx context.Context, output *rows.Output) (enqueue.
 	d := newDisplay(r.cmd.ErrOrStderr())
 	defer d.Close()
 	var last queue.Status
+	waiting := stalls{queue: r.queue, out: d}
 	c, err := enqueue.Collect(ctx, r.queue, output, enqueue.CollectOptions{
 		Follow: r.follow, Free: r.forget,
 		Progress: func(s queue.Status) {
 			last = s
 			d.Show(batchCounts(s))
+			if r.follow {
+				waiting.look(ctx, s)
+			}
 		},
 	})
 	return c, last, err
@@ -189,9 +204,7 @@ func (r *collecting) report(c enqueue.Collected, s queue.Status, output *rows.Ou
 	if text := emptyAnswers(output.Empty(), c.Written); text != "" {
 		r.cmd.PrintErrln(text)
 	}
-	if codes := output.Codes(); len(codes) > 0 {
-		r.cmd.PrintErrln("errors: " + errorsByCode(codes))
-	}
+	printFailures(r.cmd, "", output.Codes())
 }
 
 func collected(c enqueue.Collected) string {

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/config/launch"
@@ -84,7 +85,7 @@ func newRoot() *cobra.Command {
 			return usagef("a command is missing")
 		},
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{withSimilarFlag(cmd, err)} })
 
 	root.SetUsageFunc(help.Usage)
 
@@ -93,6 +94,7 @@ func newRoot() *cobra.Command {
 	config.AddFlag(flags, config.LogLevel)
 	config.AddFlag(flags, config.LogFormat)
 	addCommands(root)
+	addCompletion(root)
 	setHelp(root)
 	manual.KeepOrder(root)
 	root.InitDefaultHelpFlag() // before --version, also in the help
@@ -140,6 +142,21 @@ func checkAdded(root *cobra.Command) {
 			c.Args, c.RunE = noCommand, noneGiven
 		}
 	}
+}
+
+// withSimilarFlag adds the most similar flag of a command to the error of an unknown flag.
+func withSimilarFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	near := textfmt.Nearest(unknown.GetSpecifiedName(), names)
+	if near == "" {
+		return err
+	}
+	return fmt.Errorf("%w; did you mean --%s?", err, near)
 }
 
 func noneGiven(*cobra.Command, []string) error { return usagef("a command is missing") }

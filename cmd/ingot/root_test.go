@@ -112,7 +112,7 @@ func TestFailures(t *testing.T) {
 	}{
 		{"run " + missing + " -o - --model " + tinyLlama, "", "ingot: open " + missing},
 		{"run " + text + " -o - --model " + missing, "", "ingot: open " + missing},
-		{"run " + text + " -o " + text + "/out --model m", "", "ingot: open " + text + "/out"},
+		{"run " + text + " -o " + text + "/out --model " + tinyLlama, "", "ingot: open " + text + "/out"},
 		{"show " + missing, "", "ingot: open " + missing},
 		{"model info " + missing, "", "ingot: open " + missing},
 		{"pull " + missing, "", missing + ": no such file or directory; to download a model, give user/repo, an https:// address"},

@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
+	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/config/launch"
@@ -29,9 +33,27 @@ type runCommand struct {
 	to              outputFlags
 	unknown         unknownFlag
 	limit           failLimit
-	mixModels       bool
+	again           againFlags
+	report          summaryFlags
 	capture, points string
 }
+
+// againFlags say what a run does with the results that OUT has, and when it gives up.
+type againFlags struct {
+	mixModels   bool
+	retryFailed bool
+	overwrite   bool
+	failFast    int
+}
+
+func (a *againFlags) add(flags *pflag.FlagSet) {
+	flags.BoolVar(&a.retryFailed, "retry-failed", false, "answer the failed rows of OUT again")
+	flags.BoolVar(&a.overwrite, "overwrite", false, "answer rows of OUT again that have changed since, and replace a table that has more rows")
+	flags.BoolVar(&a.mixModels, "mix-models", false, "continue an OUT that has answers of another model")
+	flags.IntVar(&a.failFast, "fail-fast", defaultFailFast, "stop if the first `N` rows all fail with one code; 0 for never")
+}
+
+const defaultFailFast = 20
 
 func newRun() *cobra.Command {
 	var c runCommand
@@ -46,7 +68,8 @@ func newRun() *cobra.Command {
 	c.from.add(flags)
 	c.unknown.add(flags, "`ACTION` for rows with unknown fields or the name of another model: error (an error line) or ignore")
 	c.limit.add(flags)
-	flags.BoolVar(&c.mixModels, "mix-models", false, "continue an OUT that has answers of another model")
+	c.again.add(flags)
+	c.report.add(flags, "")
 	addEngineFlags(flags)
 	config.AllowList(flags, config.Model, "answer with `MODEL`, a GGUF file or a pulled model's name; several, as MODEL or ALIAS=MODEL, answer one after another")
 	addCaptureFlag(flags, &c.capture)
@@ -56,6 +79,10 @@ func newRun() *cobra.Command {
 }
 
 func (c *runCommand) run(cmd *cobra.Command, args []string) error {
+	c.report.begin(cmd)
+	if err := c.report.checkStdout(c.to.path); err != nil {
+		return err
+	}
 	if c.from.dryRun != 0 {
 		return c.dryRun(cmd, args)
 	}
@@ -67,7 +94,10 @@ func (c *runCommand) run(cmd *cobra.Command, args []string) error {
 		cmd.PrintErr(suggestions())
 		return &usageError{err}
 	}
-	r := runner{cmd: cmd, cfg: cfg, in: args, from: &c.from, mixModels: c.mixModels, capture: c.capture}
+	if c.again.failFast < 0 {
+		return usagef("--fail-fast: %d is negative: give a number of rows, or 0 to never stop", c.again.failFast)
+	}
+	r := runner{cmd: cmd, cfg: cfg, in: args, from: &c.from, again: c.again, capture: c.capture}
 	if r.ignoreUnknown, err = c.unknown.ignores(); err != nil {
 		return err
 	}
@@ -94,6 +124,10 @@ func (c *runCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	r.summary.Out = c.to.path
+	if err := c.report.write(cmd, r.summary); err != nil {
+		return err
+	}
 	return c.limit.check(sum.Failed+sum.KeptFailed+r.out.Unparsed, sum.Kept+sum.Done+sum.Failed)
 }
 
@@ -107,6 +141,7 @@ func (c *runCommand) dryRun(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	defer in.Close() //nolint:errcheck // the file was only read
+	noteNoRows(cmd, in)
 	cfg, err := settings(cmd)
 	if err != nil {
 		return err
@@ -141,10 +176,12 @@ type runner struct {
 	from          *inputFlags
 	out           *export.Output
 	models        []hub.Aliased
-	mixModels     bool
+	again         againFlags
 	capture       string
 	ignoreUnknown bool
 	points        *compute.Checkpoints // nil if none are printed
+	summary       runSummary
+	loading       time.Duration // time for which the last model was loaded; 0 if none was needed
 }
 
 // run answers the rows with each model, makes OUT, and reports the outcome. Failed rows are not an
@@ -163,9 +200,16 @@ func (r *runner) run(ctx context.Context) (sum local.Summary, err error) {
 	for i, m := range r.models {
 		names[i] = m.Alias
 	}
+	r.out.Overwrite = r.again.overwrite
 	if err := r.out.Guard(names...); err != nil {
 		return sum, err
 	}
+	for _, m := range r.models { // before the input is read as a whole
+		if _, err := launch.ModelFile(m.Model); err != nil {
+			return sum, err
+		}
+	}
+	noteNoRows(r.cmd, in)
 	for i, m := range r.models {
 		if i > 0 {
 			if _, err := in.Seek(0, io.SeekStart); err != nil {
@@ -221,18 +265,21 @@ func (r *runner) runModel(ctx context.Context, in *prompt.Input, m hub.Aliased) 
 		}
 	}()
 	sum, err = r.answer(ctx, in, m, out)
-	if err != nil && ctx.Err() == nil {
+	var stopped *local.FailFastError
+	if err != nil && ctx.Err() == nil && !errors.As(err, &stopped) {
 		return sum, err
 	}
 	title := r.title(m)
-	r.cmd.PrintErrln(title + summary(sum))
+	r.summary.add(sum, out.Codes(), r.loading)
+	r.cmd.PrintErrln(title + summary(sum) + r.loaded())
 	if text := emptyAnswers(sum.Empty, sum.Done); text != "" {
 		r.cmd.PrintErrln(title + text)
 	}
-	if codes := out.Codes(); len(codes) > 0 {
-		r.cmd.PrintErrln(title + "errors: " + errorsByCode(codes))
-	}
-	if err != nil {
+	printFailures(r.cmd, title, out.Codes())
+	switch {
+	case stopped != nil:
+		return sum, fmt.Errorf("%w: correct the cause and run the command again, or give --fail-fast 0 to answer the other rows all the same", stopped)
+	case err != nil:
 		return sum, r.out.Stopped()
 	}
 	return sum, nil
@@ -248,6 +295,19 @@ func (r *runner) title(m hub.Aliased) string {
 
 const loadingModel = "loading the model"
 
+// loadingText names the size of the model that is loaded, if it is known.
+func loadingText(name string) string {
+	path, err := launch.ModelFile(name)
+	if err != nil {
+		return loadingModel
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return loadingModel
+	}
+	return fmt.Sprintf("%s (%s)", loadingModel, humanize.Bytes(uint64(info.Size())))
+}
+
 // answer loads the model and answers the rows. It shows the progress, unless --checkpoints prints
 // values of the forward pass.
 func (r *runner) answer(ctx context.Context, in *prompt.Input, m hub.Aliased, out *rows.Output) (sum local.Summary, err error) {
@@ -259,19 +319,32 @@ func (r *runner) answer(ctx context.Context, in *prompt.Input, m hub.Aliased, ou
 	} else {
 		d := newDisplay(stderr)
 		defer d.Close()
-		d.Phase(loadingModel)
+		end := r.from.notes.divert(d)
+		defer end()
+		d.Phase(loadingText(m.Model))
 		stderr, show = d, func(p local.Progress) {
-			d.Show(progress.Counts{Total: p.Total, Before: p.Kept, Done: p.Done, Failed: p.Failed, Tokens: p.CompletionTokens})
+			d.Show(progress.Counts{Total: p.Total, Before: p.Kept, Done: p.Done, Failed: p.Failed, Tokens: p.Generated})
 		}
+	}
+	prepared, err := local.Prepare(in, out, local.PrepareOptions{
+		Format: in.Format, RecordSum: in.RecordSum, RetryFailed: r.again.retryFailed, Overwrite: r.again.overwrite, Selected: r.out.Table.Selected, Missing: r.missing,
+	})
+	if err != nil {
+		return sum, r.refused(in, err)
+	}
+	if prepared.Known && prepared.Rows == 0 {
+		return sum, nil
 	}
 	l := newLaunch(r.cfg, stderr)
 	l.Log, l.Capture = newLogger(r.cfg, r.logLevel(), stderr), r.capture
 	opts := launch.EngineOptions(r.cfg)
 	opts.Trace = trace
+	start := time.Now()
 	eng, err := l.Engine(m.Model, opts)
 	if err != nil {
 		return sum, err
 	}
+	r.loading = time.Since(start)
 	defer func() { err = errors.Join(err, eng.Close()) }()
 	var names, others []string
 	if m.Alias != "" {
@@ -283,15 +356,47 @@ func (r *runner) answer(ctx context.Context, in *prompt.Input, m hub.Aliased, ou
 		}
 	}
 	sum, err = local.Run(ctx, eng, in, out, local.Options{
-		Continued: r.from.warnOfContinued(stderr, r.title(m)),
-		Alias:     m.Alias, Models: names, Others: others,
-		Format: in.Format, RecordSum: in.RecordSum, IgnoreUnknown: r.ignoreUnknown, MixModels: r.mixModels, Concurrency: r.cfg.Concurrency, Version: programVersion(),
+		Prepared: &prepared, Overwrite: r.again.overwrite, FailFast: r.again.failFast,
+		Continued: r.from.warnOfContinued(stderr, r.title(m)), NoTemplate: r.from.warnOfNoTemplate(stderr, r.title(m)),
+		Alias: m.Alias, Models: names, Others: others,
+		Format: in.Format, RecordSum: in.RecordSum, IgnoreUnknown: r.ignoreUnknown, MixModels: r.again.mixModels, Concurrency: r.cfg.Concurrency, Version: programVersion(),
 		Progress: show, Logger: newLogger(r.cfg, r.logLevel(), stderr),
 	})
 	if err != nil {
-		err = fmt.Errorf("run %s: %w", strings.Join(r.in, " "), in.Hint(err))
+		err = r.refused(in, err)
 	}
 	return sum, err
+}
+
+// missing is called with the number of results in OUT of rows that the input does not have. It
+// returns an error if they show that the input is another one, or if a table would lose them.
+func (r *runner) missing(results int) error {
+	if r.out.Appends() && len(r.models) == 1 {
+		return nil // lines stay
+	}
+	if !r.out.Table.Selected {
+		return fmt.Errorf("%s was %w: it has %s that the input does not have: choose another OUT (-o), or give --overwrite to drop them",
+			r.out.Path, rows.ErrOtherFile, textfmt.Count(results, "answered row"))
+	}
+	if !r.out.Exists() {
+		return nil // the results are of a run that did not end
+	}
+	return fmt.Errorf("%s has %s that this command leaves out (--where, --skip, --sample or --limit): "+
+		"choose another OUT (-o), or give --overwrite to write it without them", r.out.Path, textfmt.Count(results, "answered row"))
+}
+
+// refused adds the command's input and a remedy to an error of answering rows.
+func (r *runner) refused(in *prompt.Input, err error) error {
+	var changed *rows.ChangedError
+	switch {
+	case errors.As(err, &changed):
+		err = fmt.Errorf("%w: choose another OUT (-o), or give --overwrite to answer these rows again", in.Hint(err))
+	case errors.Is(err, local.ErrNoTemplate):
+		err = fmt.Errorf("%w: %s", err, r.from.withoutTemplate())
+	default:
+		err = in.Hint(err)
+	}
+	return fmt.Errorf("run %s: %w", strings.Join(r.in, " "), err)
 }
 
 // logLevel returns the level of the log. It raises the default level, info, to warn: the summary
@@ -301,6 +406,14 @@ func (r *runner) logLevel() slog.Level {
 		return slog.LevelWarn
 	}
 	return r.cfg.LogLevel
+}
+
+// loaded says how long loading the model took.
+func (r *runner) loaded() string {
+	if r.loading == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; the model was loaded in %s", r.loading.Round(time.Millisecond))
 }
 
 func summary(s local.Summary) string {

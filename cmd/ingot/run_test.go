@@ -97,7 +97,8 @@ func TestRunAnswersEveryRowFormat(t *testing.T) {
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Empty(t, r.stdout)
 	require.Contains(t, r.stderr, "7 rows done (3 failed), ")
-	require.Regexp(t, `^7 rows done \(3 failed\), .*\nerrors: duplicate_custom_id 1, invalid_json 1, invalid_type 1\n$`, r.stderr, "nothing but the summary")
+	require.Regexp(t, `^7 rows done \(3 failed\), .*; the model was loaded in [^ ]+s\nerrors: duplicate_custom_id 1 \(line 8: .*\)\n`+
+		`errors: invalid_json 1 \(line 7: .*\)\nerrors: invalid_type 1 \(line 6: "messages" must be an array, not a string\)\n$`, r.stderr, "nothing but the summary")
 
 	text := readFile(t, out)
 	require.Equal(t, 7, strings.Count(text, "\n"))

@@ -121,7 +121,8 @@ func chooseSource(cfg *config.Config) error {
 	case redis && !model:
 		cfg.Model = ""
 	default:
-		return usagef("--model and --redis cannot be combined: give --model to load models here, or --redis to send requests to a fleet")
+		return usagef("--model and --redis cannot be combined: give --model to load models here, or --redis to send requests to a fleet "+
+			"(a flag overrides %s and %s)", config.Model.Env(), config.Redis.Env())
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func TestAFlagChoosesTheSource(t *testing.T) { // not parallel, since it sets va
 	}{
 		{"", away, []string{"serve", "--model", "none.gguf"}, 1, "none.gguf"},
 		{"none.gguf", "", []string{"serve", "--redis", away}, 1, "127.0.0.1:1"},
-		{"none.gguf", away, []string{"serve"}, 2, "--model and --redis cannot be combined"},
+		{"none.gguf", away, []string{"serve"}, 2, "--model and --redis cannot be combined: give --model to load models here, or --redis to send requests to a fleet (a flag overrides INGOT_MODEL and INGOT_REDIS)"},
 		{"none.gguf", away, []string{"serve", "--model", "none.gguf", "--redis", away}, 2, "--model and --redis cannot be combined"},
 		{"none.gguf", "", []string{"eval", "run", quiz, "--redis", away}, 1, "127.0.0.1:1"},
 		{"", away, []string{"eval", "run", quiz, "--model", "none.gguf"}, 1, "none.gguf"},

@@ -28,18 +28,22 @@ func newShow() *cobra.Command {
 	cmd.Flags().StringVar(&c.input, "input", "", "also print the questions of `ROWS`, the file that was answered")
 	c.from.add(cmd.Flags())
 	cmd.Flags().Lookup("format").Usage = "`FORMAT` of ROWS: " + table.FormatNames()
+	cmd.Flags().Lookup("limit").Usage = "print at most `N` answers"
+	cmd.Flags().Lookup("dry-run").Hidden = true // the same as --limit
 	return cmd
 }
 
 func (c *showCommand) run(cmd *cobra.Command, path string) (err error) {
+	path = export.AnswersOf(path)
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	defer func() { err = errors.Join(err, out.Flush()) }()
-	w := export.TextWriter{Out: out}
+	to, _, err := c.from.options()
+	if err != nil {
+		return err
+	}
+	w := export.TextWriter{Out: out, Limit: to.Select.Limit, Selected: to.Select != table.Selection{}}
 	if c.input != "" && (c.input == path || table.SameFile(c.input, path)) {
 		return usagef("%s is both ANSWERS and ROWS: give two different files", c.input)
-	}
-	if _, _, err := c.from.options(); c.input != "" && err != nil {
-		return err
 	}
 	answers, err := table.Open([]string{path}, table.Options{Stdin: cmd.InOrStdin()})
 	if err != nil {
@@ -53,10 +57,27 @@ func (c *showCommand) run(cmd *cobra.Command, path string) (err error) {
 		if in, err = c.from.open(cmd, []string{c.input}); err != nil {
 			return nil, err
 		}
-		return rows.NewReader(in, rows.Options{Format: in.Format, IgnoreUnknown: true}), nil
+		return rows.NewReader(in, rows.Options{Format: in.Format, IgnoreUnknown: true, RecordSum: in.RecordSum}), nil
 	})
+	var unknown *prompt.UseError
+	if errors.As(err, &unknown) { // the prompts are not known, but the columns are
+		return c.records(&w, answers)
+	}
 	if in == nil {
 		return err
 	}
 	return errors.Join(in.Hint(err), in.Close())
+}
+
+// records prints the columns of the rows instead of their prompts.
+func (c *showCommand) records(w *export.TextWriter, answers *table.Input) error {
+	to, _, err := c.from.options()
+	if err != nil {
+		return err
+	}
+	in, err := table.Open([]string{c.input}, to)
+	if err != nil {
+		return err
+	}
+	return w.Records(answers, in.Records)
 }

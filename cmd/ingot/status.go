@@ -43,7 +43,11 @@ func (c *statusCommand) run(cmd *cobra.Command, q *redisqueue.Queue, args []stri
 	}
 	if c.watch {
 		d := newDisplay(cmd.ErrOrStderr())
-		err := enqueue.Watch(cmd.Context(), q, args[0], func(s queue.Status) { d.Show(batchCounts(s)) })
+		waiting := stalls{queue: q, out: d}
+		err := enqueue.Watch(cmd.Context(), q, args[0], func(s queue.Status) {
+			d.Show(batchCounts(s))
+			waiting.look(cmd.Context(), s)
+		})
 		d.Close()
 		if err != nil {
 			if cmd.Context().Err() != nil {

@@ -47,5 +47,5 @@ func newDisplay(w io.Writer) *progress.Display {
 }
 
 func batchCounts(s queue.Status) progress.Counts {
-	return progress.Counts{Total: s.Total, Done: s.Done, Failed: s.Failed, Tokens: s.CompletionTokens}
+	return progress.Counts{Total: s.Total, Done: s.Done, Failed: s.Failed, Tokens: s.CompletionTokens, Running: s.Running}
 }

@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"errors"
+	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/config/launch"
+	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/worker"
 )
 
@@ -24,28 +27,40 @@ func newWorker() *cobra.Command {
 	return cmd
 }
 
+// loadingWorker describes this process while it loads its model.
+func loadingWorker(cfg *config.Config) queue.Worker {
+	return queue.Worker{
+		Name: worker.DefaultName(), Loading: cfg.Alias, Model: filepath.Base(cfg.Model), Version: programVersion(), Concurrency: cfg.Concurrency,
+	}
+}
+
 func runWorker(cmd *cobra.Command, _ []string) (err error) {
 	cfg, err := settings(cmd, config.Redis, config.Model)
 	if err != nil {
 		return err
 	}
-	queue, err := dial(cmd, cfg)
+	q, err := dial(cmd, cfg)
 	if err != nil {
 		return err
 	}
-	defer queue.Close() //nolint:errcheck // Redis has answered every command
+	defer q.Close() //nolint:errcheck // Redis has answered every command
+	log := newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr())
+	loaded := q.ListLoading(cmd.Context(), loadingWorker(cfg), log)
+	start := time.Now()
 	engines, err := newLaunch(cfg, cmd.ErrOrStderr()).Engines(cfg.Model, launch.EngineOptions(cfg))
+	loaded()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, launch.CloseEngines(engines)) }()
+	log.Info("loaded the model", "model", cfg.Model, "took", time.Since(start).Round(time.Millisecond))
 	devices := make([]worker.Device, len(engines))
 	for i, eng := range engines {
 		devices[i] = worker.Device{Number: cfg.Devices[i], Engine: eng}
 	}
-	w, err := worker.NewGroup(devices, queue, worker.Config{
+	w, err := worker.NewGroup(devices, q, worker.Config{
 		Alias: cfg.Alias, Version: programVersion(), Concurrency: cfg.Concurrency, Prefetch: cfg.Concurrency, Interactive: worker.DefaultInteractive,
-		Logger: newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr()),
+		Logger: log,
 	})
 	if err != nil {
 		return err

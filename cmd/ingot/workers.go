@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -42,7 +43,7 @@ func listWorkers(cmd *cobra.Command, q *redisqueue.Queue, out *jsonFlag) error {
 }
 
 type workerState struct {
-	State string `json:"state"` // live, paused, silent or lost
+	State string `json:"state"` // live, paused, loading, silent or lost
 	queue.Worker
 }
 
@@ -52,6 +53,8 @@ func newWorkerState(w queue.Worker, paused map[string]bool, silent bool) workerS
 		return workerState{"lost", w}
 	case silent:
 		return workerState{"silent", w}
+	case w.Loading != "":
+		return workerState{"loading", w}
 	case slices.ContainsFunc(w.Aliases, func(alias string) bool { return paused[alias] }):
 		return workerState{"paused", w}
 	}
@@ -61,7 +64,7 @@ func newWorkerState(w queue.Worker, paused map[string]bool, silent bool) workerS
 func writeWorkers(w io.Writer, list []workerState, paused map[string]bool, now time.Time) error {
 	t := textfmt.NewTable(w, "worker", "state", "model name", "model", "hash", "version", "device", "rows", "tokens/s", "started", "last beat")
 	for _, s := range list {
-		t.Line(s.Name, s.State, strings.Join(s.Aliases, ","), s.Model, fmt.Sprintf("%.12s", s.ModelSHA256), s.Version, s.Device,
+		t.Line(s.Name, s.State, cmp.Or(strings.Join(s.Aliases, ","), s.Loading), s.Model, fmt.Sprintf("%.12s", s.ModelSHA256), s.Version, s.Device,
 			fmt.Sprintf("%d/%d", s.Rows, s.Concurrency), fmt.Sprintf("%.1f", s.TokensPerSecond), s.Started.Local().Format(time.DateTime), ago(now.Sub(s.Beat)))
 	}
 	if err := t.Flush(); err != nil {

@@ -19,7 +19,11 @@ func ModelFile(name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the model: %w", err)
 	}
-	found, err := hub.Store{Env: hub.ReadEnv()}.Find(n)
+	store := hub.Store{Env: hub.ReadEnv()}
+	if err := store.CheckFile(n); err != nil {
+		return "", err
+	}
+	found, err := store.Find(n)
 	return found.Path, err
 }
 

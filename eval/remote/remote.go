@@ -50,8 +50,8 @@ func (p Progress) String() string {
 }
 
 // RunFile sends the rows of a file and writes the results to another; see Run. show also gets the
-// number of all rows. RunFile returns the numbers of the output's error lines by code.
-func (c *Client) RunFile(ctx context.Context, requests, answers string, show func(total int, p Progress)) (p Progress, codes map[string]int, err error) {
+// number of all rows. RunFile returns the output's error lines by code.
+func (c *Client) RunFile(ctx context.Context, requests, answers string, show func(total int, p Progress)) (p Progress, codes map[string]rows.Failures, err error) {
 	in, err := os.Open(requests)
 	if err != nil {
 		return p, nil, fmt.Errorf("read requests: %w", err)

@@ -52,6 +52,22 @@ func CheckColumns(input, fields []table.Column, prefix string) error {
 	return nil
 }
 
+// CheckNames returns an error if names, such as those of Filter.Unique, are not all names of
+// columns that a table of answers to this input can have. fields are the columns that are made from
+// the texts of answers. what names the list in the error.
+func CheckNames(what string, names []string, input, fields []table.Column, prefix string) error {
+	all := table.Names(input)
+	for _, g := range slices.Concat(fields, Generated) {
+		all = append(all, prefix+g.Name)
+	}
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			return fmt.Errorf("%s: the table has no column %q: its columns are %s", what, name, table.Quoted(all))
+		}
+	}
+	return nil
+}
+
 func freePrefix(input, generated []table.Column) string {
 	for n := 1; ; n++ {
 		prefix := "answer_"

@@ -22,13 +22,14 @@ const stdout = "-"
 // are appended to the file at Path as the answers finish. Otherwise the answers of each model are
 // first appended to a separate file, and the file at Path is made from these files at the end.
 type Output struct {
-	Path    string // - for stdout
-	Format  Format
-	Ordered bool         // batch lines are sorted by row at the end
-	Failed  string       // path of the rows that failed; empty for none
-	Table   Options      // Answers, Input and Failed are set by Write
-	Stdout  io.Writer    // may be nil if Path is a file
-	Summary func(string) // called with a line that describes the table that was written
+	Path      string // - for stdout
+	Format    Format
+	Ordered   bool         // batch lines are sorted by row at the end
+	Failed    string       // path of the rows that failed; empty for none
+	Overwrite bool         // Guard allows another program's file at Path
+	Table     Options      // Answers, Input and Failed are set by Write
+	Stdout    io.Writer    // may be nil if Path is a file
+	Summary   func(string) // called with a line that describes the table that was written
 
 	// Unparsed is the number of answers whose texts could not become columns. It is set when the
 	// table is made.
@@ -53,7 +54,7 @@ func (o *Output) answersPath(model string) (string, error) {
 	if o.Appends() && model == "" {
 		return o.Path, nil
 	}
-	name := ".answers.jsonl"
+	name := answersExtension
 	if model != "" {
 		name = "." + strings.ReplaceAll(model, string(filepath.Separator), "_") + name
 	}
@@ -97,7 +98,7 @@ func (o *Output) Guard(models ...string) error {
 		return nil
 	}
 	var err error
-	if o.before, err = os.Stat(o.Path); err != nil {
+	if o.before, err = os.Stat(o.Path); err != nil || o.Overwrite {
 		return err
 	}
 	first := ""
@@ -120,6 +121,9 @@ func (o *Output) checkUnchanged() error {
 	return fmt.Errorf("%w: %s was made by another program meanwhile: remove it, and run the same command again", rows.ErrNotOurs, o.Path)
 }
 
+// Exists reports whether there is a file at Path.
+func (o *Output) Exists() bool { return o.Path != stdout && isFile(o.Path) }
+
 // Open opens the file of a model's answers, to which results of a batch are appended. The model of
 // a command with only one is "". If the file is a pipe, Open waits for a reader until ctx is done.
 func (o *Output) Open(ctx context.Context, model, batch string) (*rows.Output, error) {
@@ -137,6 +141,18 @@ func (o *Output) Open(ctx context.Context, model, batch string) (*rows.Output, e
 	}
 	return rows.NewOutput(stoppable{ctx, o.pipe}, batch), nil
 }
+
+// AnswersOf returns the path of the answers from which a table was made, if path is that of a table
+// and they are there; otherwise path.
+func AnswersOf(path string) string {
+	if answers := path + answersExtension; path != stdout && isFile(path) && isFile(answers) {
+		return answers
+	}
+	return path
+}
+
+// answersExtension is added to the path of a table for the file of its answers.
+const answersExtension = ".answers.jsonl"
 
 func isFile(path string) bool {
 	info, err := os.Stat(path)

@@ -20,9 +20,11 @@ type Options struct {
 	// first for the columns, then for the rows. If Input is nil, the table has the rows' custom_id
 	// instead of the input's columns.
 	Input    func() (table.Reader, error)
-	Selected bool   // Input leaves out rows; the table leaves out the answers to these rows
-	Fields   Fields // columns that are made from the texts of answers
-	Prefix   string // prefix of the names of generated columns
+	Selected bool     // Input leaves out rows; the table leaves out the answers to these rows
+	Fields   Fields   // columns that are made from the texts of answers
+	Prefix   string   // prefix of the names of generated columns
+	Columns  []string // names of the table's columns in their order; empty for all
+	Texts    bool     // columns of an input without types, such as CSV, are texts in a table with types
 	Filter   Filter
 	Format   Format
 	Failed   *FailedRows // receives the failed rows instead of the table; nil writes them to the table
@@ -49,6 +51,9 @@ func WriteTable(ctx context.Context, w io.Writer, o Options) (Counts, error) {
 	if t.unique, err = newUnique(o.Filter.Unique, columns); err != nil {
 		return t.counts, err
 	}
+	if columns, err = t.chosen(columns); err != nil {
+		return t.counts, err
+	}
 	if t.out, err = o.Format.newWriter(w, columns); err != nil {
 		return t.counts, err
 	}
@@ -73,7 +78,9 @@ type tableMaker struct {
 	unique    *unique
 	out       table.Writer
 	counts    Counts
-	fields    []table.Field // fields of a record; reused
+	fields    []table.Field         // fields of a record; reused
+	left      []table.Field         // the fields of Options.Columns; reused
+	numbers   map[string]table.Kind // kinds of columns whose texts are all numbers
 }
 
 // open returns a reader of the input's rows. Without an input, it returns a reader of the answers'
@@ -107,8 +114,14 @@ func (t *tableMaker) columns() ([]table.Column, error) {
 		}
 		t.options.Failed.columns = columns
 	}
+	if err := t.findNumbers(input); err != nil {
+		return nil, err
+	}
 	t.generated = generated(t.options.Answers)
 	columns := append([]table.Column{}, input...)
+	for i, c := range columns {
+		columns[i].Kind = cmp.Or(t.numbers[c.Name], c.Kind)
+	}
 	for _, c := range slices.Concat(fields, t.generated) {
 		columns = append(columns, table.Column{Name: t.options.Prefix + c.Name, Kind: c.Kind})
 	}
@@ -283,7 +296,7 @@ func (t *tableMaker) sample(record table.Record, s *sample) error {
 		return nil
 	}
 	t.counts.Records++
-	return t.out.Write(table.Record{Number: record.Number, Fields: t.fields})
+	return t.out.Write(table.Record{Number: record.Number, Fields: t.written()})
 }
 
 // namedRows reads, for a table without an input, the rows that have answers. Each row has only its
@@ -293,9 +306,10 @@ type namedRows struct {
 	next    []int // index of the next entry of each file of answers
 }
 
-var namedColumns = []table.Column{{Name: customID, Kind: table.String}}
+// Named are the columns that a table without an input has before the generated ones.
+var Named = []table.Column{{Name: customID, Kind: table.String}}
 
-func (r *namedRows) Columns() []table.Column { return namedColumns }
+func (r *namedRows) Columns() []table.Column { return Named }
 
 func (r *namedRows) Next() (table.Record, error) {
 	if r.next == nil {

@@ -21,7 +21,11 @@ import (
 )
 
 // TextWriter prints answers as text for reading on a terminal.
-type TextWriter struct{ Out io.Writer }
+type TextWriter struct {
+	Out      io.Writer
+	Limit    int  // maximum number of answers that Answers prints; 0 for all
+	Selected bool // Rows and Records print only some of the rows that were answered
+}
 
 type shownAnswer struct {
 	line
@@ -31,14 +35,96 @@ type shownAnswer struct {
 
 // Answers prints the answers of a file in their order.
 func (w *TextWriter) Answers(answers *table.Input) error {
-	return readAnswers(answers, func(a shownAnswer) error { return w.write(a.CustomID, "", &a) })
+	n := 0
+	err := readAnswers(answers, func(a shownAnswer) error {
+		if n++; w.Limit > 0 && n > w.Limit {
+			return errEnough
+		}
+		return w.write(a.CustomID, "", &a)
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+var errEnough = errors.New("enough answers are printed")
+
+// Records prints the records that open returns, with all of their columns, and their answers. The
+// answers must fit into memory. The error is rows.ErrOtherFile if the answers are not those of the
+// records.
+func (w *TextWriter) Records(answers *table.Input, open func() (table.Reader, error)) error {
+	byRow, err := answersByRow(answers)
+	if err != nil {
+		return err
+	}
+	in, err := open()
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // the file was only read
+	for {
+		record, err := in.Next()
+		var damaged *table.RecordError
+		switch {
+		case errors.Is(err, io.EOF):
+			return w.checkRest(answers, byRow)
+		case errors.As(err, &damaged):
+			record = damaged.Record()
+		case err != nil:
+			return err
+		}
+		id, shown := rows.DefaultID(record.Number), (*shownAnswer)(nil)
+		if a, ok := byRow[record.Number]; ok {
+			if a.RecordSum != record.Sum() {
+				return otherRow(answers, record.Number)
+			}
+			id, shown = a.CustomID, &a
+			delete(byRow, record.Number)
+		}
+		if err := w.write(id, columnsText(record), shown); err != nil {
+			return err
+		}
+	}
+}
+
+// columnsText returns the columns of a record, one on each line.
+func columnsText(r table.Record) string {
+	lines := make([]string, len(r.Fields))
+	for i, f := range r.Fields {
+		value := string(f.Value)
+		var text string
+		if json.Unmarshal(f.Value, &text) == nil {
+			value = text
+		}
+		lines[i] = f.Name + ": " + value
+	}
+	return strings.Join(lines, "\n")
+}
+
+func answersByRow(answers *table.Input) (map[int]shownAnswer, error) {
+	byRow := map[int]shownAnswer{}
+	err := readAnswers(answers, func(a shownAnswer) error { byRow[a.row] = a; return nil })
+	return byRow, err
+}
+
+func otherRow(answers *table.Input, line int) error {
+	return fmt.Errorf("%s was %w: line %d of ROWS is not the row that was answered", answers.Name(), rows.ErrOtherFile, line)
+}
+
+// checkRest returns rows.ErrOtherFile if there are answers to rows that ROWS does not have.
+func (w *TextWriter) checkRest(answers *table.Input, byRow map[int]shownAnswer) error {
+	if len(byRow) == 0 || w.Selected {
+		return nil
+	}
+	return fmt.Errorf("%s was %w: ROWS has no row on line %d", answers.Name(), rows.ErrOtherFile, slices.Min(slices.Collect(maps.Keys(byRow))))
 }
 
 // Rows prints the rows that open returns with their answers. The answers must fit into memory. The
 // error is rows.ErrOtherFile if the answers are not those of the rows.
 func (w *TextWriter) Rows(ctx context.Context, answers *table.Input, open func() (*rows.Reader, error)) error {
-	byRow := map[int]shownAnswer{}
-	if err := readAnswers(answers, func(a shownAnswer) error { byRow[a.row] = a; return nil }); err != nil {
+	byRow, err := answersByRow(answers)
+	if err != nil {
 		return err
 	}
 	in, err := open()
@@ -51,8 +137,8 @@ func (w *TextWriter) Rows(ctx context.Context, answers *table.Input, open func()
 		}
 		id, shown := row.CustomID, (*shownAnswer)(nil)
 		if a, ok := byRow[row.Line]; ok {
-			if a.sum != row.Sum {
-				return fmt.Errorf("%s was %w: line %d of ROWS is not the row that was answered", answers.Name(), rows.ErrOtherFile, row.Line)
+			if !a.isOf(row) {
+				return otherRow(answers, row.Line)
 			}
 			id, shown = a.CustomID, &a
 			delete(byRow, row.Line)
@@ -61,10 +147,14 @@ func (w *TextWriter) Rows(ctx context.Context, answers *table.Input, open func()
 			return err
 		}
 	}
-	if len(byRow) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s was %w: ROWS has no row on line %d", answers.Name(), rows.ErrOtherFile, slices.Min(slices.Collect(maps.Keys(byRow))))
+	return w.checkRest(answers, byRow)
+}
+
+// isOf reports whether the answer is to a row, or to another request that was made from the record
+// of the row.
+func (a *shownAnswer) isOf(row rows.Row) bool {
+	return a.sum == row.Sum || a.RecordSum != "" && (a.RecordSum == row.Record || row.Record == "" && a.RecordSum == row.Sum) ||
+		a.RecordSum == "" && a.sum == row.Record
 }
 
 // readAnswers calls visit with each line of a file of answers. It ignores an incomplete last line,

@@ -19,6 +19,7 @@ type Input struct {
 	Table  *table.Input
 	Format rows.Format // format of the lines that Read gives
 
+	noRows  string     // see NoRows
 	made    bool       // the lines are made from records; false if the files already have the lines
 	reading sync.Mutex // held during a Read
 	closed  atomic.Bool
@@ -47,7 +48,24 @@ func Open(paths []string, to table.Options, o Options) (*Input, error) {
 	if in.Text() {
 		in.Format = rows.FormatText
 	}
+	if in.none {
+		in.noRows = noRows(t.Name(), to.Select)
+	}
 	return in, nil
+}
+
+// NoRows says that the input has no rows, or that no row was selected. It is empty if there are
+// rows, or if the input can be read only once.
+func (in *Input) NoRows() string { return in.noRows }
+
+func noRows(name string, s table.Selection) string {
+	switch {
+	case s.Where != "":
+		return fmt.Sprintf("no row of %s satisfies --where '%s': check the spelling of values, and that numbers of CSV files are converted, such as int(x)", name, s.Where)
+	case s.Skip > 0:
+		return fmt.Sprintf("%s has no more than %d rows, which --skip leaves out", name, s.Skip)
+	}
+	return name + " has no rows"
 }
 
 // Read implements io.Reader. An interrupted run does not wait for a Read that blocks, so Close may
@@ -83,7 +101,10 @@ func (in *Input) Hint(err error) error {
 	if !errors.Is(err, rows.ErrOtherFile) || !in.made {
 		return err
 	}
-	err = fmt.Errorf("%w (the rows depend on the input, on templates and on flags such as --max-tokens and --schema)", err)
+	var changed *rows.ChangedError
+	if !errors.As(err, &changed) { // which says it itself
+		err = fmt.Errorf("%w (the rows depend on the input, on templates and on flags such as --max-tokens and --schema)", err)
+	}
 	if slices.ContainsFunc(in.o.Defaults, func(d Default) bool { return d.Setting.Name == seedField }) {
 		err = fmt.Errorf("%w; answers that an earlier version made with --seed cannot be continued, because it gave all rows the same seed: "+
 			"start anew with another OUT (-o) or batch (--batch)", err)

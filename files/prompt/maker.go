@@ -52,8 +52,8 @@ func (e *UseError) Error() string {
 			break
 		}
 	}
-	return fmt.Sprintf("the columns are %s, but a prompt is missing: give --prompt, such as --prompt '%s'",
-		table.Quoted(e.Columns), "Translate: "+placeholder(example))
+	return fmt.Sprintf("the columns are %s, but a prompt is missing: give --prompt, such as --prompt '%s'%s",
+		table.Quoted(e.Columns), "Translate: "+placeholder(example), table.DelimiterHint(e.Columns))
 }
 
 func placeholder(column string) string {

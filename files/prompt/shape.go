@@ -50,7 +50,7 @@ var shapes = []shape{
 	{Alpaca, `columns "instruction" and "input"`, func(f []table.Field) bool {
 		return value(f, "instruction") != nil && (has(f, "input") || has(f, "output"))
 	}, alpacaBody},
-	{Completion, `column "prompt", or --prompt, as the beginning of a text that the model continues; no chat`, nil, completionBody},
+	{Completion, `column "prompt", a line of a text file, or --prompt, as the beginning of a text that the model continues; no chat`, nil, completionBody},
 }
 
 // Shapes iterates over all shapes except Auto, with a line of help for each.
@@ -190,7 +190,11 @@ func settingsIn(fields []table.Field) (settings []table.Field) {
 }
 
 func completionBody(fields []table.Field) (openai.Endpoint, []table.Field, error) {
-	s, err := text(fields, "prompt")
+	column := "prompt"
+	if len(fields) == 1 && fields[0].Name == table.TextColumn { // a line of a text file
+		column = table.TextColumn
+	}
+	s, err := text(fields, column)
 	return openai.Completions, []table.Field{{Name: "prompt", Value: marshal(s)}}, err
 }
 

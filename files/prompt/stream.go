@@ -30,7 +30,10 @@ type Stream struct {
 	current fileSum     // checksum of the records so far
 	whole   *fileSum    // checksum of all records, set when the end is reached; Seek keeps it
 
-	guessed, warned bool // Options.Notice and Options.Warn were called
+	guessed, warned bool // Options.Notice was called; Options.Warn was called because of the encoding
+
+	none   bool       // there are no records
+	blanks blankCells // cells without text that a template uses
 }
 
 type recordSum struct {
@@ -127,7 +130,13 @@ func (s *Stream) begin() (lines bool, err error) {
 		s.guessed = true
 		s.o.Notice(guess)
 	}
-	s.maker = m
+	s.maker, s.none = m, len(s.first) == 0
+	if s.o.Template != nil && s.o.Warn != nil && !s.guessed && !s.none {
+		s.guessed = true
+		if text := s.o.constant(columnNames(s.records.Columns(), sample)); text != "" {
+			s.o.Warn(text)
+		}
+	}
 	for _, each := range s.first {
 		s.warnOfEncoding(each.err)
 	}
@@ -209,6 +218,10 @@ func (s *Stream) next() error {
 	r, _, line, err := s.record()
 	if errors.Is(err, io.EOF) {
 		*s.whole = s.current
+		if text := s.blanks.text(); text != "" && s.o.Warn != nil {
+			s.o.Warn(s.in.Name() + text)
+		}
+		s.blanks.reported = true
 	}
 	if err != nil {
 		return err
@@ -251,6 +264,7 @@ func (s *Stream) record() (r table.Record, damaged *table.RecordError, line []by
 		return r, nil, nil, each.err
 	default:
 		r = each.record
+		s.blanks.count(r, s.o.columns())
 		if line, err = s.maker.line(r); err != nil {
 			line = failed(err)
 		}
@@ -284,7 +298,7 @@ func (s *Stream) Seek(offset int64, whence int) (int64, error) {
 	if err := s.Close(); err != nil {
 		return 0, err
 	}
-	*s = Stream{in: s.in, o: s.o, whole: s.whole, guessed: s.guessed, warned: s.warned}
+	*s = Stream{in: s.in, o: s.o, whole: s.whole, guessed: s.guessed, warned: s.warned, blanks: blankCells{reported: s.blanks.reported}}
 	return 0, nil
 }
 

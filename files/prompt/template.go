@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,7 +41,7 @@ var Roles = []string{"system", "user", "assistant"}
 func (t *Template) Add(role, where, text string) error {
 	parsed, err := template.New(where).Option("missingkey=error").Funcs(functions).Parse(text)
 	if err != nil {
-		return plainError(err)
+		return parseError(err)
 	}
 	t.messages = append(t.messages, message{role, parsed})
 	t.visit(parsed.Root, true)
@@ -51,6 +52,22 @@ func (t *Template) Add(role, where, text string) error {
 // with the template's name.
 func plainError(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "template: "))
+}
+
+// unknownFunction is what text/template reports about {{name}}.
+var unknownFunction = regexp.MustCompile(`function "(\w+)" not defined`)
+
+// parseError returns the error of a template that cannot be parsed, with a hint if a column was
+// written as in Jinja.
+func parseError(err error) error {
+	text := plainError(err).Error()
+	if m := unknownFunction.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("%s: if it is a column, write {{.%s}}; the functions are %s", text, m[1], strings.Join(slices.Sorted(maps.Keys(functions)), ", "))
+	}
+	if strings.Contains(text, "bad character") {
+		return fmt.Errorf(`%s: write {{index . "NAME"}} for a column whose name has other characters than letters, digits and _`, text)
+	}
+	return errors.New(text)
 }
 
 // marker is the start of a line in a template file that gives the role of the message below.
@@ -86,7 +103,7 @@ func (t *Template) AddFile(where, text string) error {
 func (t *Template) Check(columns []string) error {
 	for _, name := range t.columns {
 		if !slices.Contains(columns, name) {
-			return fmt.Errorf("there is no column %q: the columns are %s", name, table.Quoted(columns))
+			return fmt.Errorf("there is no column %q: the columns are %s%s", name, table.Quoted(columns), table.DelimiterHint(columns))
 		}
 	}
 	return nil
@@ -215,23 +232,6 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 		return 0, fmt.Errorf("the prompt is longer than %d MiB", openai.MaxBody>>20)
 	}
 	return b.Buffer.Write(p)
-}
-
-var functions = template.FuncMap{
-	"json": func(v any) (string, error) {
-		text, err := openai.Marshal(v)
-		return string(text), err
-	},
-	"trim": func(v any) (string, error) {
-		switch v := v.(type) {
-		case string:
-			return strings.TrimSpace(v), nil
-		case absent:
-			return "", nil
-		}
-		return "", fmt.Errorf("%v is not a text", v)
-	},
-	"index": index,
 }
 
 // index returns an element of a list or object. In contrast to text/template's index, a missing key

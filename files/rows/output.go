@@ -39,7 +39,7 @@ type Output struct {
 	failed  int
 	empty   int                  // number of written answers with a choice without text
 	errors  map[uint64]errorLine // error lines of the output, by errorSum
-	codes   map[string]*int      // number of error lines, by code
+	codes   map[string]*Failures // error lines, by code
 	models  map[Model]int        // number of answers that the file had when it was opened
 }
 
@@ -51,9 +51,9 @@ type Model struct {
 	Context    int    // engine.Info.Context, if it ended the answer; otherwise 0
 }
 
-// differs reports whether answers of a run with model m can differ from answers of model o. What is
+// Differs reports whether answers of a run with model m can differ from answers of model o. What is
 // not known of o, because an earlier version wrote the answers, does not differ.
-func (m Model) differs(o Model) bool {
+func (m Model) Differs(o Model) bool {
 	return o.SHA256 != "" && o.SHA256 != m.SHA256 || o.Arithmetic != "" && o.Arithmetic != m.Arithmetic || o.Context != 0 && o.Context != m.Context
 }
 
@@ -96,10 +96,9 @@ func (c counter) Write(p []byte) (int, error) {
 func NewOutput(w io.Writer, batch string) *Output { return newOutput(w, batch) }
 
 func newOutput(w io.Writer, batch string) *Output {
-	return &Output{
-		batch: batch, w: bufio.NewWriterSize(w, 64<<10), lines: lineSet{},
-		errors: map[uint64]errorLine{}, codes: map[string]*int{}, models: map[Model]int{},
-	}
+	o := &Output{batch: batch, w: bufio.NewWriterSize(w, 64<<10)}
+	o.forget()
+	return o
 }
 
 // Batch returns the id of the batch whose results are written.
@@ -225,16 +224,7 @@ func (o *Output) isCutShort(text []byte) bool {
 }
 
 func (o *Output) loadResult(text []byte) error {
-	var l struct {
-		ID    string        `json:"id"`
-		Error *openai.Error `json:"error"`
-		Stats struct {
-			ModelSHA256 string `json:"model_sha256"`
-			Arithmetic  string `json:"arithmetic"`
-			Context     int    `json:"context"`
-			ContextFull bool   `json:"context_full"`
-		} `json:"stats"`
-	}
+	var l storedLine
 	if err := json.Unmarshal(text, &l); err != nil {
 		return fmt.Errorf("%w (%w): choose another output", errNotResult, err)
 	}
@@ -251,13 +241,9 @@ func (o *Output) loadResult(text []byte) error {
 	o.lines.setSum(line, sum)
 	o.kept++
 	if l.Error == nil {
-		m := Model{l.Stats.ModelSHA256, l.Stats.Arithmetic, l.Stats.Context}
-		if !l.Stats.ContextFull {
-			m.Context = 0
-		}
-		o.models[m]++
+		o.models[l.model()]++
 	} else {
-		o.addError(line, bytes.TrimSuffix(text, []byte("\n")), l.Error.Code)
+		o.addError(line, bytes.TrimSuffix(text, []byte("\n")), *l.Error)
 	}
 	return nil
 }
@@ -270,7 +256,7 @@ func (o *Output) ByOtherModels(own Model) (n int, other Model) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for model, answers := range o.models {
-		if own.differs(model) {
+		if own.Differs(model) {
 			n += answers
 			if n == answers || model.SHA256 != own.SHA256 {
 				other = model
@@ -344,33 +330,34 @@ func (o *Output) Write(line int, text []byte, failed bool) error {
 		return nil
 	}
 	if failed {
-		o.addError(line, text, errorCode(text))
+		o.addError(line, text, errorOf(text))
 	} else if isEmpty(text) {
 		o.empty++
 	}
 	if _, err := o.w.Write(text); err != nil {
-		return writeError(err)
+		return o.writeError(err)
 	}
-	return writeError(o.w.WriteByte('\n'))
+	return o.writeError(o.w.WriteByte('\n'))
 }
 
-func (o *Output) addError(line int, text []byte, code string) {
+func (o *Output) addError(line int, text []byte, e openai.Error) {
 	o.failed++
-	if o.codes[code] == nil {
-		o.codes[code] = new(int)
+	if o.codes[e.Code] == nil {
+		o.codes[e.Code] = &Failures{Example: e.Message}
 	}
-	*o.codes[code]++
-	o.errors[errorSum(text)] = errorLine{line, o.codes[code]}
+	o.codes[e.Code].Rows++
+	o.errors[errorSum(text)] = errorLine{line, o.codes[e.Code]}
 }
 
-func errorCode(text []byte) string {
+// errorOf returns the error in an error line.
+func errorOf(text []byte) openai.Error {
 	var l struct {
 		Error openai.Error `json:"error"`
 	}
 	if json.Unmarshal(text, &l) != nil {
-		return ""
+		return openai.Error{}
 	}
-	return l.Error.Code
+	return l.Error
 }
 
 // Flush writes buffered results to the file. The error is ErrNotOurs if the file at the path is not
@@ -383,14 +370,17 @@ func (o *Output) Flush() error {
 
 func (o *Output) flush() error {
 	if err := o.w.Flush(); err != nil {
-		return writeError(err)
+		return o.writeError(err)
 	}
-	return writeError(o.check())
+	return o.writeError(o.check())
 }
 
-func writeError(err error) error {
+func (o *Output) writeError(err error) error {
 	if err == nil {
 		return nil
+	}
+	if o.regular && (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) {
+		return fmt.Errorf("write results: %w: make room, and run the same command again to continue", err)
 	}
 	return fmt.Errorf("write results: %w", err)
 }
@@ -410,14 +400,20 @@ func (o *Output) Kept() int {
 	return o.kept
 }
 
-// Codes returns the number of error lines for each error code.
-func (o *Output) Codes() map[string]int {
+// Failures describes the rows of an output that failed with the same error code.
+type Failures struct {
+	Rows    int
+	Example string // the message of the first of them
+}
+
+// Codes returns the failed rows for each error code.
+func (o *Output) Codes() map[string]Failures {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	codes := map[string]int{}
-	for code, n := range o.codes {
-		if *n > 0 {
-			codes[code] = *n
+	codes := map[string]Failures{}
+	for code, f := range o.codes {
+		if f.Rows > 0 {
+			codes[code] = *f
 		}
 	}
 	return codes
@@ -432,15 +428,15 @@ func (o *Output) Sync() error {
 		return err
 	}
 	if err := syncFile(o.file); err != nil {
-		return writeError(err)
+		return o.writeError(err)
 	}
 	if !o.synced {
 		if err := o.syncFolder(); err != nil {
-			return writeError(err)
+			return o.writeError(err)
 		}
 		o.synced = true
 	}
-	return writeError(o.check())
+	return o.writeError(o.check())
 }
 
 // syncFolder syncs the folder of the file that the path leads to.

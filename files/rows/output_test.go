@@ -92,9 +92,9 @@ func TestOutputHoldsEachRowOnce(t *testing.T) {
 	require.NoError(t, err)
 	results, failed := o.Counts()
 	require.Equal(t, []int{2, 1}, []int{results, failed})
-	require.Equal(t, map[string]int{openai.CodeFailed: 1}, o.Codes())
+	require.Equal(t, map[string]Failures{openai.CodeFailed: {1, "no"}}, o.Codes())
 	write(t, o, failure(3))
-	require.Equal(t, map[string]int{openai.CodeFailed: 2}, o.Codes())
+	require.Equal(t, map[string]Failures{openai.CodeFailed: {2, "no"}}, o.Codes())
 	write(t, o, failure(2), answer(5), answer(64))
 	require.NoError(t, o.Close())
 	require.Equal(t, lines(answer(5), failure(2), failure(3), answer(64)), content(t, path))
@@ -410,4 +410,14 @@ func TestByOtherModels(t *testing.T) {
 	n, other := o.ByOtherModels(own)
 	require.Equal(t, 3, n)
 	require.Equal(t, Model{SHA256: "other"}, other)
+}
+
+// TestAFullDisk: a file can be continued when there is room again; a pipe cannot.
+func TestAFullDisk(t *testing.T) {
+	t.Parallel()
+	full := &os.PathError{Op: "write", Path: "out.jsonl", Err: unix.ENOSPC}
+	file, pipe := (&Output{regular: true}).writeError(full), (&Output{}).writeError(full)
+	require.EqualError(t, file, "write results: write out.jsonl: no space left on device: make room, and run the same command again to continue")
+	require.EqualError(t, pipe, "write results: write out.jsonl: no space left on device")
+	require.ErrorIs(t, file, unix.ENOSPC)
 }

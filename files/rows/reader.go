@@ -219,32 +219,6 @@ func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
 	}
 }
 
-// Count reads r to the end and returns the number of rows. Its errors are those of Next.
-func Count(r io.Reader, f Format) (int, error) {
-	n, _, err := Survey(r, f)
-	return n, err
-}
-
-// Survey reads r to the end and returns the number of rows, and how many of them are requests with
-// Row.Continue. Its errors are those of Next.
-func Survey(r io.Reader, f Format) (n, continued int, err error) {
-	lines := NewReader(r, Options{Format: f})
-	for ; ; n++ {
-		text, whole, err := lines.nextLine()
-		if errors.Is(err, io.EOF) {
-			return n, continued, nil
-		}
-		if err != nil {
-			return 0, 0, err
-		}
-		if whole && bytes.Contains(text, []byte(`"prompt"`)) {
-			if l, err := lines.parser(text); err == nil && continues(text, l) {
-				continued++
-			}
-		}
-	}
-}
-
 // HasText reports whether a line of OpenAI's Batch API has a text as prompt, which a model
 // continues.
 func HasText(line []byte) bool {

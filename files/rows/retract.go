@@ -21,8 +21,8 @@ func errorSum(text []byte) uint64 {
 }
 
 type errorLine struct {
-	line  int
-	count *int // number of error lines with the same code
+	line int
+	code *Failures // those with the same code
 }
 
 func (o *Output) findError(sum string) (key uint64, e errorLine, found bool) {
@@ -60,13 +60,14 @@ func (o *Output) Retract(sums []string) (int, error) {
 		return 0, nil
 	}
 	if o.regular {
-		if err := o.rewrite(old); err != nil {
+		without := func(text []byte) bool { _, found := old[errorSum(text)]; return found }
+		if err := o.rewrite(without); err != nil {
 			return 0, fmt.Errorf("remove error lines of rows that were queued again: %w", err)
 		}
 	}
 	for key, e := range old {
 		delete(o.errors, key)
-		*e.count--
+		e.code.Rows--
 		if o.lines.remove(e.line) {
 			o.kept--
 		}
@@ -76,7 +77,9 @@ func (o *Output) Retract(sums []string) (int, error) {
 	return len(old), nil
 }
 
-func (o *Output) rewrite(without map[uint64]errorLine) error {
+// rewrite replaces the file by a copy without the lines for which without returns true. It does not
+// change what the Output knows of its lines.
+func (o *Output) rewrite(without func(text []byte) bool) error {
 	if err := o.flush(); err != nil {
 		return err
 	}
@@ -122,9 +125,9 @@ func syncFile(f *os.File) error {
 	return err
 }
 
-// copyWithout copies the file to temp, except for the given error lines. It gives temp the file's
-// mode and locks temp.
-func (o *Output) copyWithout(temp *os.File, without map[uint64]errorLine) error {
+// copyWithout copies the file to temp, except for the lines for which without returns true. It
+// gives temp the file's mode and locks temp.
+func (o *Output) copyWithout(temp *os.File, without func(text []byte) bool) error {
 	info, err := o.file.Stat()
 	if err != nil {
 		return err
@@ -145,7 +148,7 @@ func (o *Output) copyWithout(temp *os.File, without map[uint64]errorLine) error 
 		if err != nil {
 			return err
 		}
-		if _, old := without[errorSum(text[:len(text)-1])]; old {
+		if without(text[:len(text)-1]) {
 			continue
 		}
 		if _, err := out.Write(text); err != nil {

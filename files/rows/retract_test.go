@@ -53,7 +53,7 @@ func TestRetract(t *testing.T) {
 	require.True(t, o.Has(2))
 	results, failed := o.Counts()
 	require.Equal(t, []int{4, 2, 4}, []int{results, failed, o.Kept()})
-	require.Equal(t, map[string]int{openai.CodeFailed: 1, openai.CodeTimeout: 1}, o.Codes())
+	require.Equal(t, map[string]Failures{openai.CodeFailed: {1, "no"}, openai.CodeTimeout: {1, "late"}}, o.Codes())
 	_, err = OpenOutput(path, "b")
 	require.ErrorContains(t, err, "is in use by another process", "the new file is locked as well")
 	info, err := os.Stat(path)

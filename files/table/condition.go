@@ -18,7 +18,7 @@ func newCondition(source string, columns []string) (*condition, error) {
 	if err != nil {
 		text := err.Error()
 		if columns != nil {
-			text += "; the columns are " + Quoted(columns)
+			text += "; the columns are " + Quoted(columns) + DelimiterHint(columns)
 		}
 		return nil, fmt.Errorf("condition %q: %s", source, text)
 	}

@@ -47,7 +47,7 @@ func newCSV(f *file, separator rune) (Reader, error) {
 			return nil, fmt.Errorf("read %s: the header has the column %q twice: rename one of them", f.name, name)
 		}
 		seen[name] = true
-		r.columns = append(r.columns, Column{Name: strings.Clone(name), Kind: String})
+		r.columns = append(r.columns, Column{Name: strings.Clone(name), Kind: String, Untyped: true})
 	}
 	return r, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -31,6 +32,7 @@ type file struct {
 	in     *bufio.Reader // the decompressed content
 	closes []func() error
 
+	comma    rune   // separates the columns of CSV; 0 for a comma
 	encoding string // encoding from which the content was converted; empty for UTF-8
 }
 
@@ -111,12 +113,44 @@ func refuseBinary(start []byte) error {
 		{"\xFD7zX", "compressed (xz)", "decompress it with xz -d"},
 		{"BZh", "compressed (bzip2)", "decompress it with bzip2 -d"},
 		{"PK\x03\x04", "a zip archive or a spreadsheet", "extract the file in it, or export the sheet as CSV"},
+		{"\xD0\xCF\x11\xE0", "an old spreadsheet or document", "export the sheet as CSV"},
+		{"%PDF-", "a PDF", "extract its text first"},
+		{"\x89PNG", "an image (PNG)", "give a file of prompts"},
+		{"\xFF\xD8\xFF", "an image (JPEG)", "give a file of prompts"},
+		{"GIF8", "an image (GIF)", "give a file of prompts"},
+		{"\x7FELF", "a program", "give a file of prompts"},
+		{"GGUF", "a model", "give it with --model, and a file of prompts as input"},
+		{"SQLite format 3", "a database (SQLite)", "export a table as CSV"},
 	} {
 		if bytes.HasPrefix(start, []byte(other.start)) {
 			return fmt.Errorf("the file is %s: %s", other.name, other.instead)
 		}
 	}
 	return nil
+}
+
+// checkIsText returns an error if the start of the file cannot be text: it has zeros, and is not
+// UTF-8 or has many of them.
+func (f *file) checkIsText() error {
+	if f.encoding != "" {
+		return nil
+	}
+	if _, err := f.in.Peek(1); err != nil {
+		return nil //nolint:nilerr // the reader of the format reports it
+	}
+	start, _ := f.in.Peek(f.in.Buffered()) // these bytes are in memory
+	zeros := bytes.Count(start, []byte{0})
+	if zeros == 0 {
+		return nil
+	}
+	whole := start
+	for n := 0; n < utf8.UTFMax-1 && len(whole) > 0 && !utf8.Valid(whole); n++ { // the last character may be cut off
+		whole = whole[:len(whole)-1]
+	}
+	if utf8.Valid(whole) && 10*zeros < len(start) {
+		return nil
+	}
+	return fmt.Errorf("read %s: the file is binary, since it has bytes that are zero: give a file of text (for UTF-16, give --encoding utf-16le or utf-16be)", f.name)
 }
 
 func (f *file) Read(p []byte) (int, error) { return f.in.Read(p) }

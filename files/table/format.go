@@ -2,6 +2,7 @@ package table
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"iter"
 	"path/filepath"
@@ -42,7 +43,7 @@ var formats []fileFormat
 
 func init() { // a literal would be an initialisation cycle, since opening a file reads formats
 	formats = []fileFormat{
-		{CSV, "a table with a header, separated by commas", []string{".csv"}, nil, func(f *file) (Reader, error) { return newCSV(f, ',') }},
+		{CSV, "a table with a header, separated by commas", []string{".csv"}, nil, func(f *file) (Reader, error) { return newCSV(f, cmp.Or(f.comma, ',')) }},
 		{TSV, "a table with a header, separated by tabs", []string{".tsv", ".tab"}, nil, func(f *file) (Reader, error) { return newCSV(f, '\t') }},
 		{Parquet, "a table with types", []string{".parquet", ".pq"}, func(start []byte) bool { return bytes.HasPrefix(start, []byte("PAR1")) }, newParquet},
 		{Array, "an array of objects, or objects of several lines, each like a line of jsonl",

@@ -24,6 +24,7 @@ const stdinName = "stdin"
 type Options struct {
 	Format   Format    // Auto if empty
 	Encoding string    // encoding of texts, which CheckEncoding accepts; UTF-8 if empty
+	Comma    rune      // separates the columns of CSV; a comma if 0
 	Stdin    io.Reader // read for the path Stdin
 	Select   Selection
 }
@@ -324,10 +325,21 @@ func (in *Input) open(path string) (Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.comma = in.options.Comma
 	start, err := f.start()
 	if err == nil {
+		format := detect(in.options.Format, path, start)
+		if format.name != Parquet {
+			err = f.checkIsText()
+		}
+		if in.options.Comma != 0 && format.name != CSV {
+			err = errors.Join(err, fmt.Errorf("read %s: --delimiter is for CSV, but this file is read as %s: give --format csv as well", f.name, format.name))
+		}
 		var r Reader
-		if r, err = detect(in.options.Format, path, start).open(f); err == nil {
+		if err == nil {
+			r, err = format.open(f)
+		}
+		if err == nil {
 			return r, nil
 		}
 	}

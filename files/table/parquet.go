@@ -80,7 +80,7 @@ func newParquet(f *file) (r Reader, err error) {
 		}
 		named[c.Name()] = true
 		p.nodes = append(p.nodes, n)
-		p.columns = append(p.columns, Column{c.Name(), n.kind(), n.kind() == Integer && isUnsigned(c.Type())})
+		p.columns = append(p.columns, Column{Name: c.Name(), Kind: n.kind(), Unsigned: n.kind() == Integer && isUnsigned(c.Type())})
 	}
 	p.leaves = leaves.n
 	if p.columns == nil {

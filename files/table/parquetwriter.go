@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"strconv"
 
@@ -36,8 +37,16 @@ func NewParquetWriter(w io.Writer, columns []Column) (Writer, error) {
 	schema := parquet.NewSchema("table", orderedGroup{nodes, l.index})
 	return &parquetWriter{
 		layout: l, row: make(parquet.Row, len(columns)),
-		out: parquet.NewGenericWriter[any](w, schema, parquet.CreatedBy("ingot", "", ""), parquet.Compression(&parquet.Snappy)),
+		out: parquet.NewGenericWriter[any](w, schema, parquet.CreatedBy("ingot", buildVersion(), ""), parquet.Compression(&parquet.Snappy)),
 	}, nil
+}
+
+// buildVersion returns the version of the program, for the files that it writes.
+func buildVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "unknown"
 }
 
 // orderedGroup is a group whose fields have the order of the table's columns. A parquet.Group sorts

@@ -28,6 +28,7 @@ type Column struct {
 	Name     string
 	Kind     Kind
 	Unsigned bool // an Integer column of Parquet has 64 bits without a sign
+	Untyped  bool // the file has only texts, as CSV has: a String column may have numbers
 }
 
 // Names returns the names of columns.

@@ -5,6 +5,9 @@ package progress
 
 import (
 	"fmt"
+	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -16,7 +19,9 @@ type Counts struct {
 	Before int // rows that were done before the command started; the speed does not include them
 	Done   int // answered rows; for a producer, rows in the queue
 	Failed int // rows that became error lines
-	Tokens int // generated tokens of the rows in Done
+	Tokens int // generated tokens: those of the rows in Done, or also of rows that are not finished
+
+	Running int // rows that are being answered; 0 if the number is not known
 }
 
 // finished returns the number of rows that need no more work.
@@ -66,42 +71,74 @@ func (m *Meter) Speed() (rows, tokens float64) {
 	return max(0, float64(finished)/seconds), max(0, float64(m.last.counts.Tokens-first.counts.Tokens)/seconds)
 }
 
-// text describes the last counts, the speed and the time left. tokens reports whether rows generate
-// tokens; the rows of a producer do not.
-func (m *Meter) text(tokens bool) string {
+// part is a part of the text about the progress.
+type part struct {
+	text string
+	rank int // parts with the highest rank are left out first if there is too little room; 0 for never
+}
+
+// parts describes the last counts, the speed and the time left. tokens reports whether rows
+// generate tokens; the rows of a producer do not.
+func (m *Meter) parts(tokens bool) []part {
 	c := m.last.counts
-	text := fmt.Sprintf("%d rows", c.finished())
+	parts := []part{{text: fmt.Sprintf("%d rows", c.finished())}}
 	if c.Total > 0 {
-		text = fmt.Sprintf("%d of %d rows", c.finished(), c.Total)
+		parts[0].text = fmt.Sprintf("%d of %d rows", c.finished(), c.Total)
 	}
 	if c.Failed > 0 {
-		text += fmt.Sprintf(", %d failed", c.Failed)
+		parts = append(parts, part{fmt.Sprintf("%d failed", c.Failed), 1})
+	}
+	if c.Running > 0 {
+		parts = append(parts, part{fmt.Sprintf("%d running", c.Running), 5})
 	}
 	rows, generated := m.Speed()
-	text += fmt.Sprintf(", %s rows/s", Rate(rows))
+	parts = append(parts, part{Rate(rows) + " rows/s", 4})
 	if tokens {
-		text += fmt.Sprintf(", %s tokens/s", Rate(generated))
+		parts = append(parts, part{Rate(generated) + " tokens/s", 3})
 	}
-	return text + m.left(rows)
+	return append(parts, m.left(rows)...)
 }
 
-// bytesText describes the last counts, the speed and the time left of a download, with counts in
+// bytesParts describes the last counts, the speed and the time left of a download, with counts in
 // bytes.
-func (m *Meter) bytesText() string {
+func (m *Meter) bytesParts() []part {
 	c := m.last.counts
 	speed, _ := m.Speed()
-	return fmt.Sprintf("%s of %s, %s/s", humanize.Bytes(uint64(max(0, c.finished()))), humanize.Bytes(uint64(c.Total)), humanize.Bytes(uint64(speed))) + m.left(speed)
+	size := fmt.Sprintf("%s of %s", humanize.Bytes(uint64(max(0, c.finished()))), humanize.Bytes(uint64(c.Total)))
+	return append([]part{{text: size}, {humanize.Bytes(uint64(speed)) + "/s", 3}}, m.left(speed)...)
 }
 
-// left returns the estimated time left as text, for a speed in rows or bytes per second; empty if
-// it is unknown.
-func (m *Meter) left(speed float64) string {
+// joined returns all parts as one text.
+func joined(parts []part) string { return fit(parts, math.MaxInt) }
+
+// fit joins as many parts as have room in the given number of columns, those with the lowest ranks
+// first.
+func fit(parts []part, room int) string {
+	for {
+		texts, last := make([]string, len(parts)), 0
+		for i, p := range parts {
+			texts[i] = p.text
+			if p.rank > parts[last].rank {
+				last = i
+			}
+		}
+		text := strings.Join(texts, ", ")
+		if len(text) <= room || parts[last].rank == 0 {
+			return text
+		}
+		parts = slices.Delete(parts, last, last+1)
+	}
+}
+
+// left returns the estimated time left for a speed in rows or bytes per second; nothing if it is
+// unknown.
+func (m *Meter) left(speed float64) []part {
 	c := m.last.counts
 	if c.Total == 0 || speed <= 0 {
-		return ""
+		return nil
 	}
 	left := time.Duration(float64(max(0, c.Total-c.finished())) / speed * float64(time.Second))
-	return fmt.Sprintf(", %s left", left.Round(time.Second))
+	return []part{{left.Round(time.Second).String() + " left", 2}}
 }
 
 // Rate formats a number per second, with one decimal if it is below 10.

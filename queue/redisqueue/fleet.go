@@ -63,6 +63,15 @@ func (q *Queue) Fleet(ctx context.Context) ([]queue.Worker, error) {
 	return all, nil
 }
 
+// nameOf returns the name of the worker with an id; the id if the name is not known.
+func (q *Queue) nameOf(ctx context.Context, id string) string {
+	all, err := q.Fleet(ctx)
+	if i := slices.IndexFunc(all, func(w queue.Worker) bool { return w.ID == id }); err == nil && i >= 0 {
+		return cmp.Or(all[i].Name, id)
+	}
+	return id
+}
+
 // Silent reports whether a worker's last heartbeat is so old that any live worker would have
 // declared this worker lost.
 func (q *Queue) Silent(w queue.Worker) bool { return time.Since(w.Beat) >= 2*q.Leases.Silence }

@@ -78,7 +78,7 @@ func (r *reaper) look(ctx context.Context) error {
 			return err
 		}
 		if lost {
-			r.log.Warn("a worker has sent no heartbeats: its rows go to other workers", "worker", id, "for", r.watch.Silence)
+			r.log.Warn("a worker has sent no heartbeats: its rows go to other workers", "worker", r.queue.nameOf(ctx, id), "id", id, "for", r.watch.Silence)
 			interval = 0
 		}
 	}

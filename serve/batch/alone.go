@@ -82,7 +82,7 @@ func (a *Alone) run(ctx context.Context, t Task) error {
 	defer in.Close() //nolint:errcheck // the file was only read
 	_, err = local.Run(ctx, e.Engine, in, out, local.Options{
 		Format: rows.FormatJSONL, Alias: t.Model, Models: []string{t.Model}, Remote: true, Concurrency: a.options.Concurrency, Version: a.options.Version,
-		Logger:   a.options.Logger,
+		Logger:   quiet(a.options.Logger),
 		Progress: func(p local.Progress) { t.Report(Tokens{p.PromptTokens, p.CompletionTokens}) },
 	})
 	if errors.Is(err, local.ErrOtherModel) || errors.Is(err, rows.ErrOtherFile) {
@@ -90,6 +90,27 @@ func (a *Alone) run(ctx context.Context, t Task) error {
 	}
 	return err
 }
+
+// quiet returns a logger of warnings and errors alone. What a worker logs as info, such as that it
+// stops, would read in a server's log as if the server did.
+func quiet(log *slog.Logger) *slog.Logger {
+	if log == nil {
+		log = slog.Default()
+	}
+	return slog.New(warnings{log.Handler()})
+}
+
+type warnings struct{ slog.Handler }
+
+func (h warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
+}
+
+func (h warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return warnings{h.Handler.WithAttrs(attrs)}
+}
+
+func (h warnings) WithGroup(name string) slog.Handler { return warnings{h.Handler.WithGroup(name)} }
 
 // Forget implements Runner. It has nothing to delete.
 func (a *Alone) Forget(context.Context, string) error { return nil }

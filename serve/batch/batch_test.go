@@ -1,9 +1,11 @@
 package batch_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -336,6 +338,22 @@ func TestBatchIsNotContinuedByAnotherModel(t *testing.T) {
 type otherModel struct{ gated }
 
 func (otherModel) SHA256(context.Context) (string, error) { return strings.Repeat("0", 64), nil }
+
+// TestTheLogOfABatch: the server's log has the end of a batch, and nothing that reads as if the
+// server stopped.
+func TestTheLogOfABatch(t *testing.T) {
+	t.Parallel()
+	var text bytes.Buffer // the handler's lock guards it until the store has stopped
+	log := slog.New(slog.NewTextHandler(&text, nil))
+	gate := setUpGated(t, t.TempDir()).gate
+	alone := batch.NewAlone(map[string]worker.Engine{"micro": gate.Engine}, batch.AloneOptions{Concurrency: 8, Logger: log})
+	s := startLogging(t, t.TempDir(), gate, alone, log)
+	await(t, s.Store, create(t, s.Store, rowsOf(2)).ID, ended)
+	s.stop()
+	require.Contains(t, text.String(), "batch has ended")
+	require.NotContains(t, text.String(), "stopp")
+	require.NotContains(t, text.String(), "no more jobs")
+}
 
 // The JSON of a batch has all keys of OpenAI's object.
 func TestBatchHasAllKeys(t *testing.T) {

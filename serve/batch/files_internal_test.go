@@ -92,7 +92,7 @@ func TestFilesOfAnEndedBatch(t *testing.T) {
 		})
 	}
 	for code, status := range map[string]int{
-		openai.CodeTimeout: 500, openai.CodeFailed: 500, openai.CodeTooLarge: 500, openai.CodeAbandoned: 500, openai.CodeBadRequest: 400, openai.CodeUnknownModel: 404,
+		openai.CodeTimeout: 500, openai.CodeFailed: 500, openai.CodeTooLarge: 500, openai.CodeAbandoned: 500, openai.CodeBadRequest: 400, openai.CodeContext: 400, openai.CodeUnknownModel: 404,
 	} {
 		got, body := response(&openai.Error{Code: code, Message: "x"})
 		require.Equal(t, status, got, code)

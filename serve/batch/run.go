@@ -201,7 +201,7 @@ func (s *Store) conclude(b *batch, failure error) error {
 	var lines, failed, expired int
 	if out := b.results.Load(); out != nil {
 		lines, failed = out.Counts()
-		expired = out.Codes()[openai.CodeExpired]
+		expired = out.Codes()[openai.CodeExpired].Rows
 	}
 	return s.changeLocked(b, func(r *record) {
 		missing := r.Batch.RequestCounts.Total - lines

@@ -79,7 +79,12 @@ func setUpGated(t testing.TB, folder string) *bench {
 // start opens a store and runs its batches with a runner.
 func start(t testing.TB, folder string, g gated, r batch.Runner) *bench {
 	t.Helper()
-	s, err := batch.Open(folder, batch.Options{MaxFileBytes: 1 << 20, Logger: quiet})
+	return startLogging(t, folder, g, r, quiet)
+}
+
+func startLogging(t testing.TB, folder string, g gated, r batch.Runner, log *slog.Logger) *bench {
+	t.Helper()
+	s, err := batch.Open(folder, batch.Options{MaxFileBytes: 1 << 20, Logger: log})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})

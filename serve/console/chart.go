@@ -14,13 +14,14 @@ import (
 type Throughput struct {
 	speeds       []float64
 	interval     time.Duration
-	Now, Highest float64 // the last value and the highest one
+	Now, Highest float64 // the speed now and the highest one
 }
 
 // NewThroughput returns speeds, one value per interval, of which there is at least one. The last
-// value belongs to the current interval.
-func NewThroughput(speeds []float64, interval time.Duration) Throughput {
-	return Throughput{speeds, interval, speeds[len(speeds)-1], slices.Max(speeds)}
+// value belongs to the current interval, whose mean is too low until the interval has passed; now
+// is the speed now.
+func NewThroughput(speeds []float64, interval time.Duration, now float64) Throughput {
+	return Throughput{speeds, interval, now, max(now, slices.Max(speeds))}
 }
 
 // Chart draws the speeds.

@@ -41,6 +41,7 @@ var functions = template.FuncMap{
 	"finished": func(b interface{ Finished() int }) int { return b.Finished() },
 	"left":     func(b interface{ Left() string }) string { return b.Left() },
 	"live":     func(w queue.Worker) bool { return w.Live() },
+	"outcome":  func(b interface{ Outcome() string }) string { return b.Outcome() },
 	"percent":  func(b interface{ Percent() int }) int { return b.Percent() },
 }
 

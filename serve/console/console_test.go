@@ -1,6 +1,8 @@
 package console
 
 import (
+	"bufio"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,8 +11,8 @@ import (
 
 func TestThroughput(t *testing.T) {
 	t.Parallel()
-	speeds := NewThroughput([]float64{0, 130, 65}, time.Minute)
-	require.InDelta(t, 65, speeds.Now, 0)
+	speeds := NewThroughput([]float64{0, 130, 65}, time.Minute, 70)
+	require.InDelta(t, 70, speeds.Now, 0)
 	require.InDelta(t, 130, speeds.Highest, 0)
 	c := speeds.chart()
 	require.Len(t, c.Bars, 3)
@@ -20,6 +22,36 @@ func TestThroughput(t *testing.T) {
 	for _, b := range c.Bars {
 		require.InDelta(t, c.Bottom(), c.AtY(0), 1e-9, "bars stand on the axis")
 		require.LessOrEqual(t, b.Value, c.Y.High)
+	}
+}
+
+// TestFirstChoice: the form begins with a model that can chat and has a worker.
+func TestFirstChoice(t *testing.T) {
+	t.Parallel()
+	base, chat := Model{Alias: "base"}, Model{Alias: "chat", Chat: true}
+	gone := Model{Alias: "gone", Chat: true, Away: true}
+	for want, models := range map[string][]Model{"chat": {gone, base, chat}, "base": {gone, base}, "gone": {gone}, "": nil} {
+		require.Equal(t, want, firstChoice(models))
+	}
+}
+
+func TestRowOf(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]shownRow{
+		`{"custom_id":"a","response":{"body":{"choices":[{"message":{"content":"Hi"}},{"message":{"content":"Ho"}}]}}}`: {"a", "Hi\nHo"},
+		`{"custom_id":"b","response":{"body":{"choices":[{"text":"Hi"}]}}}`:                                             {"b", "Hi"},
+		`{"custom_id":"c","response":{"status_code":400,"body":{"error":{"message":"no"}}}}`:                            {"c", "no"},
+		`{"custom_id":"d","error":{"code":"batch_expired","message":"late"}}`:                                           {"d", "late"},
+		`nonsense`: {"", "a line that is not a result"},
+	} {
+		require.Equal(t, want, rowOf([]byte(line)))
+	}
+	require.Len(t, []rune(excerpt(strings.Repeat("é", 1000))), shownText+1)
+	in := bufio.NewReaderSize(strings.NewReader(strings.Repeat("x", shownLine+9)+"\nb\nc"), 16)
+	for _, want := range []string{"", "b\n", "c"} {
+		line, err := readLine(in)
+		require.NoError(t, err)
+		require.Equal(t, want, string(line), "a line that is too long is left out")
 	}
 }
 

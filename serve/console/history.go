@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/ingot-run/ingot/queue"
 )
 
 // The console's chart has one bar per minute of the last hour.
@@ -49,16 +51,20 @@ func (c *Console) Record(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		var sum float64
 		workers, err := c.Workers(ctx)
 		if err != nil {
 			c.Log.Debug("could not read the speeds of workers", "error", err)
 		}
-		for _, w := range workers {
-			if w.Live() {
-				sum += w.TokensPerSecond
-			}
-		}
-		c.history.add(sum)
+		c.history.add(speedOf(workers))
 	}
+}
+
+// speedOf returns the total speed of the live workers in tokens per second.
+func speedOf(workers []queue.Worker) (sum float64) {
+	for _, w := range workers {
+		if w.Live() {
+			sum += w.TokensPerSecond
+		}
+	}
+	return sum
 }

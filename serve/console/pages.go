@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ingot-run/ingot/openai"
@@ -24,10 +25,10 @@ type Console struct {
 	Queued  func(context.Context) ([]queue.Status, error) // a fleet's batches that Store does not have, the newest first; nil without a fleet
 	Models  func(*http.Request) ([]Model, error)          // models that the request may use
 	Workers func(context.Context) ([]queue.Worker, error) // processes that answer, and those that were lost
-	Answer  func(*http.Request) (body any, err error)
-	Stream  func(http.ResponseWriter, *http.Request) error    // answers a chat with server-sent events
-	Frame   func(*http.Request) Frame                         // what all pages of a request show, without title and content
-	Problem func(*http.Request, error) (status int, _ string) // status and text with which a page shows an error
+	Answer  func(*http.Request, openai.Endpoint) (body any, err error)
+	Stream  func(http.ResponseWriter, *http.Request, openai.Endpoint) error // answers with server-sent events
+	Frame   func(*http.Request) Frame                                       // what all pages of a request show, without title and content
+	Problem func(*http.Request, error) (status int, _ string)               // status and text with which a page shows an error
 
 	Log *slog.Logger
 
@@ -39,6 +40,7 @@ type Model struct {
 	Alias, Name string
 	Context     int  // maximum number of tokens of prompt and answer together; 0 if unknown
 	Away        bool // no worker serves the model now
+	Chat        bool // the model has a chat template
 }
 
 // Handler answers a request with a page. A handler that returns an error has not written anything.
@@ -92,7 +94,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) error {
 		Active     []progress
 		Queued     []queuedBatch
 		Throughput Throughput
-	}{models, workers, c.Store != nil || c.Queued != nil, active, queued, NewThroughput(c.history.bars(), historyBarSpan)})
+	}{models, workers, c.Store != nil || c.Queued != nil, active, queued, NewThroughput(c.history.bars(), historyBarSpan, speedOf(workers))})
 }
 
 type progress struct{ batch.Progress }
@@ -162,10 +164,19 @@ func (c *Console) batch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return c.Show(w, r, http.StatusOK, "batch.html", "Batch "+p.Batch.ID, nil, struct {
+	var answers, failures []shownRow
+	var failure error
+	if p.Batch.Status.Ended() {
+		var more error
+		answers, failure = c.firstRows(p.Batch.OutputFileID)
+		failures, more = c.firstRows(p.Batch.ErrorFileID)
+		failure = errors.Join(failure, more)
+	}
+	return c.Show(w, r, http.StatusOK, "batch.html", "Batch "+p.Batch.ID, failure, struct {
 		progress
-		Times []moment
-	}{progress{p}, moments(p.Batch)})
+		Times             []moment
+		Answers, Failures []shownRow
+	}{progress{p}, moments(p.Batch), answers, failures})
 }
 
 // moment is a state of a batch with its time, as Unix seconds.
@@ -200,10 +211,24 @@ func (c *Console) cancel(w http.ResponseWriter, r *http.Request) error {
 }
 
 type tryPage struct {
-	Models                                        []Model
-	Model, System, Prompt, MaxTokens, Temperature string // values of the form's fields
-	Answer                                        string
-	Asked                                         bool // there is an answer
+	Models []Model
+	Answer string
+	Asked  bool // there is an answer
+
+	// Values of the form's fields.
+
+	Model, Mode, System, Prompt, MaxTokens, Temperature, TopP, Seed, Stop string
+}
+
+// modeContinue is the value of the field mode for a text that the model continues. Any other value
+// is a chat.
+const modeContinue = "continue"
+
+func (p *tryPage) endpoint() openai.Endpoint {
+	if p.Mode == modeContinue {
+		return openai.Completions
+	}
+	return openai.Chat
 }
 
 func (c *Console) tryForm(w http.ResponseWriter, r *http.Request) error {
@@ -219,7 +244,29 @@ func (c *Console) showTry(w http.ResponseWriter, r *http.Request, p tryPage, fai
 	if p.Models, err = c.Models(r); failure == nil {
 		failure = err
 	}
+	if p.Model == "" {
+		p.Model = firstChoice(p.Models)
+	}
 	return c.Show(w, r, status, "try.html", "Try a prompt", failure, p)
+}
+
+// firstChoice returns the alias of the first model that can chat and has a worker; without one, of
+// the first that has a worker, and else of the first.
+func firstChoice(models []Model) (alias string) {
+	best := -1
+	for _, m := range models {
+		rank := 0
+		if !m.Away {
+			rank += 2
+		}
+		if m.Chat {
+			rank++
+		}
+		if rank > best {
+			best, alias = rank, m.Alias
+		}
+	}
+	return alias
 }
 
 // try answers the prompt form. The console's script gets the answer as a stream of events, other
@@ -231,16 +278,17 @@ func (c *Console) try(w http.ResponseWriter, r *http.Request) error {
 	p := tryPage{
 		Model: r.PostForm.Get("model"), System: r.PostForm.Get("system"), Prompt: r.PostForm.Get("prompt"),
 		MaxTokens: r.PostForm.Get("max_tokens"), Temperature: r.PostForm.Get("temperature"),
+		Mode: r.PostForm.Get("mode"), TopP: r.PostForm.Get("top_p"), Seed: r.PostForm.Get("seed"), Stop: r.PostForm.Get("stop"),
 	}
-	body, err := p.chat(WantsEvents(r))
+	body, err := p.request(WantsEvents(r))
 	if err != nil {
 		return err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if WantsEvents(r) {
-		return c.Stream(w, r)
+		return c.Stream(w, r, p.endpoint())
 	}
-	answer, err := c.Answer(r)
+	answer, err := c.Answer(r, p.endpoint())
 	if err == nil {
 		p.Answer, err = contentOf(answer)
 	}
@@ -252,21 +300,35 @@ func (c *Console) try(w http.ResponseWriter, r *http.Request) error {
 // they are generated.
 func WantsEvents(r *http.Request) bool { return r.Header.Get("Accept") == "text/event-stream" }
 
-func (p *tryPage) chat(stream bool) ([]byte, error) {
+// request returns the body of the request that the form stands for.
+func (p *tryPage) request(stream bool) ([]byte, error) {
 	type message struct {
 		Role    string `json:"role"`
 		Content string `json:"content"`
 	}
-	chat := map[string]any{"model": p.Model, "stream": stream}
+	fields := map[string]any{"model": p.Model, "stream": stream}
 	if stream {
-		chat["stream_options"] = map[string]bool{"include_usage": true}
+		fields["stream_options"] = map[string]bool{"include_usage": true}
 	}
-	var messages []message
-	if p.System != "" {
-		messages = append(messages, message{"system", p.System})
+	if p.endpoint() == openai.Completions {
+		fields["prompt"] = p.Prompt
+	} else {
+		var messages []message
+		if p.System != "" {
+			messages = append(messages, message{"system", p.System})
+		}
+		fields["messages"] = append(messages, message{"user", p.Prompt})
 	}
-	chat["messages"] = append(messages, message{"user", p.Prompt})
-	for name, text := range map[string]string{"max_tokens": p.MaxTokens, "temperature": p.Temperature} {
+	var stops []string
+	for line := range strings.Lines(p.Stop) {
+		if line = strings.TrimRight(line, "\r\n"); line != "" {
+			stops = append(stops, line)
+		}
+	}
+	if stops != nil {
+		fields["stop"] = stops
+	}
+	for name, text := range map[string]string{"max_tokens": p.MaxTokens, "temperature": p.Temperature, "top_p": p.TopP, "seed": p.Seed} {
 		if text == "" {
 			continue
 		}
@@ -274,9 +336,9 @@ func (p *tryPage) chat(stream bool) ([]byte, error) {
 		if _, err := number.Float64(); err != nil {
 			return nil, &openai.Error{Code: openai.CodeInvalidValue, Param: name, Message: fmt.Sprintf("%q must be a number, not %.100q", name, text)}
 		}
-		chat[name] = number
+		fields[name] = number
 	}
-	body, err := json.Marshal(chat)
+	body, err := json.Marshal(fields)
 	if err != nil { // a number that ParseFloat accepts but JSON does not, such as 0x10
 		return nil, &openai.Error{Code: openai.CodeInvalidValue, Message: "a number in the form is not decimal: write it like 0.7"}
 	}
@@ -288,16 +350,17 @@ func contentOf(response any) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode the answer: %w", err)
 	}
-	var chat struct {
+	var answer struct {
 		Choices []struct {
+			Text    string
 			Message struct{ Content string }
 		}
 	}
-	if err := json.Unmarshal(text, &chat); err != nil {
+	if err := json.Unmarshal(text, &answer); err != nil {
 		return "", fmt.Errorf("decode the answer: %w", err)
 	}
-	if len(chat.Choices) == 0 {
+	if len(answer.Choices) == 0 {
 		return "", errors.New("the answer has no choice")
 	}
-	return chat.Choices[0].Message.Content, nil
+	return answer.Choices[0].Text + answer.Choices[0].Message.Content, nil
 }

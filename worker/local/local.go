@@ -22,6 +22,7 @@ import (
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/memqueue"
 	"github.com/ingot-run/ingot/worker"
@@ -42,7 +43,11 @@ type Options struct {
 	RecordSum     func(line int) string // as rows.Options.RecordSum
 	Remote        bool                  // as rows.Options.Remote
 	Continued     func(n int)           // called with the number of rows with rows.Row.Continue, if the model is for chats: before the first answer or, for a pipe, after the last; may be nil
+	Prepared      *Prepared             // what Prepare returned for the input; nil if it was not called
+	NoTemplate    func(chats int)       // called if the model has no chat template, and some rows need one: before the first answer or, for a pipe, after the last; nil to answer such rows with errors alone
 	MixModels     bool                  // continue an output that has answers of another model or with other arithmetic
+	Overwrite     bool                  // drop the answers in the output that MixModels is about
+	FailFast      int                   // stop if as many rows at the start of the file all fail with one code; 0 for never
 	Concurrency   int                   // maximum number of jobs in the engine at once; 0 for as many as the engine allows
 	Version       string                // version of the program, for results
 	Progress      func(Progress)        // called from one goroutine after rows are written; may be nil
@@ -59,6 +64,7 @@ type Progress struct {
 	Failed           int // rows of this run that became error lines
 	PromptTokens     int // prompt tokens of this run
 	CompletionTokens int
+	Generated        int // tokens that this run has generated, also those of rows that are not finished
 	Elapsed          time.Duration
 }
 
@@ -76,13 +82,25 @@ type Summary struct {
 // summary so far; another run can continue. The error is ErrOtherModel if the output has answers of
 // another model and o does not allow that.
 func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output, o Options) (Summary, error) {
+	if o.Overwrite {
+		if err := dropOthers(ctx, eng, out); err != nil {
+			return Summary{}, err
+		}
+	}
 	if err := checkModel(ctx, eng, out, o); err != nil {
 		return Summary{}, err
 	}
-	total, continued, err := countRows(in, o.Format)
-	if err != nil {
+	if err := o.checkTemplate(in, eng.Info()); err != nil {
 		return Summary{}, err
 	}
+	if o.Prepared == nil {
+		p, err := survey(in, rows.SurveyOptions{Format: o.Format})
+		if err != nil {
+			return Summary{}, err
+		}
+		o.Prepared = &p
+	}
+	continued := o.Prepared.Continued
 	o.reportContinued(eng, continued)
 	if o.Models == nil {
 		o.Models = modelNames(eng.Info())
@@ -91,15 +109,23 @@ func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output,
 		o.Concurrency = eng.Info().MaxSequences
 	}
 	r := &run{in: in, out: out, options: o, window: newWindow(o.Concurrency, eng.Info().Fit.Rows), start: time.Now()}
-	r.total = total
+	r.generated = func() uint64 { return eng.Snapshot().GeneratedTokens }
+	r.before = r.generated()
+	r.total = o.Prepared.Rows
 	r.held, r.failed = out.Counts()
-	err = r.run(ctx, eng)
+	if r.held == r.failed {
+		r.failFast.limit = o.FailFast
+	}
+	err := r.run(ctx, eng)
 	if err == nil || ctx.Err() != nil { // after any other error, Flush may fail with the same error
 		err = errors.Join(ctx.Err(), out.Flush())
 	}
 	r.count()
 	if continued == 0 {
 		o.reportContinued(eng, int(r.continued.Load()))
+	}
+	if chats := int(r.chats.Load()); !o.Prepared.Known && !eng.Info().Chat && chats > 0 && o.NoTemplate != nil {
+		o.NoTemplate(chats)
 	}
 	s := Summary{Progress: r.progress, KeptFailed: r.failed, Empty: out.Empty()}
 	if err == nil && s.Done > 0 { // the model's hash was computed for the results
@@ -159,26 +185,6 @@ func (o *Options) reportContinued(eng worker.Engine, rows int) {
 	}
 }
 
-// countRows returns what rows.Survey returns for the rest of the input, or zeros if the input
-// cannot be read twice.
-func countRows(in io.Reader, f rows.Format) (n, continued int, err error) {
-	s, ok := in.(io.Seeker)
-	if !ok {
-		return 0, 0, nil
-	}
-	start, err := s.Seek(0, io.SeekCurrent)
-	if err != nil {
-		return 0, 0, nil //nolint:nilerr // pipes have a Seek that fails
-	}
-	if n, continued, err = rows.Survey(in, f); err != nil {
-		return 0, 0, err
-	}
-	if _, err := s.Seek(start, io.SeekStart); err != nil {
-		return 0, 0, fmt.Errorf("return to the start of the rows: %w", err)
-	}
-	return n, continued, nil
-}
-
 func modelNames(info engine.Info) []string {
 	file := filepath.Base(info.Path)
 	return slices.Compact(slices.Sorted(slices.Values([]string{info.Model, file, strings.TrimSuffix(file, filepath.Ext(file))})))
@@ -196,7 +202,11 @@ type run struct {
 	kept      atomic.Int64 // number of input rows that the output had before this run, counted while the input is read
 	continued atomic.Int64 // number of rows with Row.Continue, counted while the input is read
 	others    atomic.Int64 // number of rows for other models, counted while the input is read
-	progress  Progress     // written by collect
+	chats     atomic.Int64 // number of rows that need a chat template, counted while the input is read
+	failFast  failFast
+	generated func() uint64 // tokens that the engine has generated
+	before    uint64        // generated at the start
+	progress  Progress      // written by collect
 }
 
 func (r *run) run(ctx context.Context, eng worker.Engine) error {
@@ -257,6 +267,10 @@ func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 			r.kept.Add(1)
 			continue
 		}
+		if row.Endpoint == openai.Chat {
+			r.chats.Add(1)
+		}
+		r.failFast.fed(row.Line)
 		if err := r.window.acquire(ctx, row); err != nil {
 			return err
 		}
@@ -289,7 +303,7 @@ func (r *run) collect(ctx context.Context, q queue.Queue) error {
 				return err
 			}
 			r.window.release(rows)
-			return nil
+			return r.failFast.ended(rows)
 		},
 	})
 	return err
@@ -298,6 +312,7 @@ func (r *run) collect(ctx context.Context, q queue.Queue) error {
 func (r *run) report(s queue.Status) {
 	r.progress.PromptTokens, r.progress.CompletionTokens = s.PromptTokens, s.CompletionTokens
 	r.count()
+	r.progress.Generated = int(r.generated() - r.before)
 	if r.options.Progress != nil {
 		r.options.Progress(r.progress)
 	}

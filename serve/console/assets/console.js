@@ -61,7 +61,7 @@ async function answer(form, signal) {
 		const chunk = JSON.parse(data);
 		if (chunk.error) throw new Error(chunk.error.message);
 		for (const choice of chunk.choices) {
-			const { content, reasoning_content: thought } = choice.delta;
+			const { content = choice.text, reasoning_content: thought } = choice.delta || {}; // a completion has a text, a chat a delta
 			if ((content || thought) && !first) first = performance.now();
 			if (thought) {
 				reasoning.hidden = false;
@@ -98,6 +98,10 @@ if (form) {
 		stop.hidden = true;
 		submit.disabled = false;
 	});
+	const mode = form.elements.mode;
+	const showMode = () => { document.getElementById("system").hidden = mode.value === "continue"; };
+	mode.addEventListener("change", showMode);
+	showMode();
 	form.addEventListener("keydown", (event) => {
 		if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) form.requestSubmit();
 	});
