@@ -17,8 +17,7 @@ import (
 var kernelArguments = map[string]any{
 	"absorb.metal AbsorbArgs": absorbArgs{}, "attention.h AttentionArgs": attentionArgs{},
 	"draw.h DrawRowArgs": drawRowArgs{}, "draw.metal DrawArgs": drawArgs{},
-	"expert_tiles.metal ExpertTileArgs": expertTileArgs{}, "expert_tiles.metal GroupArgs": groupArgs{}, "expert_tiles.metal WeighArgs": weighArgs{},
-	"experts.metal ExpertsAddArgs": expertsAddArgs{}, "experts.metal GatedExpertsArgs": gatedExpertsArgs{}, "experts.metal RouteArgs": routeArgs{},
+	"experts.h ExpertArgs": expertArgs{}, "route.metal GroupArgs": groupArgs{}, "experts.h RouteArgs": routeArgs{}, "route.metal WeighArgs": weighArgs{},
 	"norm.metal NormArgs": normArgs{}, "product.metal GateArgs": gateArgs{}, "product.metal GatedArgs": gatedArgs{}, "product.metal ProductArgs": productArgs{},
 	"rows.metal AffineArgs": affineArgs{}, "rows.metal EmbedArgs": embedArgs{}, "rows.metal GatherArgs": gatherArgs{}, "sample.metal TopArgs": topArgs{},
 	"store.metal LatentsArgs": latentsArgs{}, "store.metal RopeStoreArgs": ropeStoreArgs{}, "tiles.metal TileArgs": tileArgs{},

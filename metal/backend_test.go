@@ -46,6 +46,17 @@ func tilesFrom(rows int) (g metal.Geometry) {
 	return g
 }
 
+// wide is tilesFrom for tiles of 64 by 64.
+func wide(rows int) (g metal.Geometry) {
+	for _, c := range tilesFrom(rows) {
+		if c.Kernel == metal.ProductTile || c.Kernel == metal.GatedTile {
+			c.Rows, c.Inputs = 64, 64
+		}
+		g = append(g, c)
+	}
+	return g
+}
+
 // TestConformance runs the conformance suite with several settings: the defaults, tiles for small
 // batches, checked memory (Debug), and fibres in a random order. A case with tiles fails if the
 // backend falls back to plain tiles. Cases that run the same kernels as another case, but with
@@ -61,9 +72,9 @@ func TestConformance(t *testing.T) {
 	}{
 		{"release", metal.Options{}, emulator.Options{}},
 		{"tiles", metal.Options{Geometry: few}, emulator.Options{}},
-		{"tiles, dedicated memory", metal.Options{Geometry: few}, emulator.Options{Discrete: true}},
+		{"wide tiles, dedicated memory", metal.Options{Geometry: wide(2)}, emulator.Options{Discrete: true}},
 		{"debug, dedicated memory", metal.Options{Mode: metal.Debug}, emulator.Options{Discrete: true, Seed: 3}},
-		{"plain tiles", metal.Options{Geometry: few, PlainTiles: true}, emulator.Options{}},
+		{"plain tiles", metal.Options{Geometry: wide(2), PlainTiles: true}, emulator.Options{}},
 		{"debug, shuffled", metal.Options{Mode: metal.Debug}, emulator.Options{Seed: 1}},
 		{"tiles, debug, shuffled", metal.Options{Mode: metal.Debug, Geometry: few}, emulator.Options{Seed: 2}},
 	} {

@@ -93,7 +93,7 @@ const allTypes = "all types"
 // compile first.
 var (
 	weightFiles = []string{"product.metal", "experts.metal", "tiles.metal", "expert_tiles.metal", "absorb.metal", "rows.metal"}
-	pageFiles   = []string{"attention_tile.metal", splitSource, "attention.metal", "store.metal"}
+	pageFiles   = []string{"attention_tile.metal", "attention.metal", "store.metal"}
 )
 
 // unit returns the unit that has a file's kernels for a type. kind is empty for kernels that do not
@@ -109,7 +109,7 @@ func (k *kernelSet) unit(file, kind string) unit {
 func (k *kernelSet) units() (list []unit) {
 	info := k.device.Info()
 	for _, file := range Files() {
-		if info.CompilesByType && typedOnly[file] || !info.SplitAttention && file == splitSource {
+		if info.CompilesByType && typedOnly[file] {
 			continue
 		}
 		list = append(list, k.unit(file, ""))
@@ -119,7 +119,7 @@ func (k *kernelSet) units() (list []unit) {
 
 // typedOnly are the files whose kernels all depend on a type.
 var typedOnly = map[string]bool{
-	"absorb.metal": true, "experts.metal": true, "tiles.metal": true, "store.metal": true, "attention_tile.metal": true, splitSource: true,
+	"absorb.metal": true, "experts.metal": true, "expert_tiles.metal": true, "tiles.metal": true, "store.metal": true, "attention_tile.metal": true,
 }
 
 // source returns the source of a unit.
@@ -129,8 +129,11 @@ func (k *kernelSet) source(u unit) (Source, error) {
 		return src, err
 	}
 	src.Name += " for " + u.kind
-	if u.file == "tiles.metal" || u.file == "expert_tiles.metal" {
+	switch u.file {
+	case "tiles.metal", "expert_tiles.metal":
 		src.Constants = k.tileConstants(u)
+	case "product.metal", "experts.metal", "absorb.metal", "attention.metal", "attention_tile.metal", "store.metal":
+		src.Constants = [][]Constant{constants(1)}
 	}
 	return src, err
 }
@@ -138,14 +141,10 @@ func (k *kernelSet) source(u unit) (Source, error) {
 // sources returns the sources of the kernels for a type of weights or of KV pages, if the device
 // compiles by type. Otherwise all kernels were compiled when the backend started.
 func (k *kernelSet) sources(files []string, kind string) (list []Source, err error) {
-	info := k.device.Info()
-	if !info.CompilesByType {
+	if !k.device.Info().CompilesByType {
 		return nil, nil
 	}
 	for _, file := range files {
-		if file == splitSource && !info.SplitAttention {
-			continue
-		}
 		src, err := k.source(k.unit(file, kind))
 		if err != nil {
 			return nil, err

@@ -17,17 +17,23 @@ const (
 	topThreads   = 512 // maximum number of threads per row of top (sample.metal)
 	splitKeys    = 256 // positions per split of attention
 
+	strands = 8            // parts of a product's sum
+	teams   = 32 / strands // parts of a simdgroup, each of which computes all strands of its rows
+
 	tileStride   = 36  // floats per row of a tile in threadgroup memory
 	choicesTile  = 32  // choices per tile of experts
 	groupThreads = 512 // threads of group_experts (expert_tiles.metal)
 
 	attentionPairs = 16 // pairs of a row and a query head per tile of attention
+	valueStride    = 20 // floats per row of 16 values in threadgroup memory
+	scoreStride    = 68 // floats per row of 64 scores
 )
 
 var portableConstants = map[string]any{
 	"EMBED_THREADS": embedThreads, "COPY_THREADS": copyThreads, "TOP_THREADS": topThreads, "DRAW_THREADS": drawThreads, "CHOOSE_THREADS": chooseThreads, "DRAW_BUCKETS": drawBuckets,
 	"DRAW_PART": compute.DrawPart, "DRAW_HIGHEST": drawHighest, "DRAW_ALL": drawAll, "DRAW_SOME": drawSome, "DRAW_GIVEN": drawGiven, "SPLIT_KEYS": splitKeys,
-	"TILE_STRIDE": tileStride, "CHOICES_TILE": choicesTile, "GROUP_THREADS": groupThreads, "ATTENTION_PAIRS": attentionPairs,
+	"ALL_STRANDS": strands, "TILE_STRIDE": tileStride, "CHOICES_TILE": choicesTile, "GROUP_THREADS": groupThreads, "ATTENTION_PAIRS": attentionPairs,
+	"VALUE_STRIDE": valueStride, "SCORE_STRIDE": scoreStride,
 }
 
 const (
@@ -39,7 +45,6 @@ const (
 	attentionWarps  = 8   // warps per threadgroup of attention
 	latentThreads   = 128 // threads that normalise a latent
 	maxUsedExperts  = 32  // maximum number of experts per row
-	strands         = 8   // parts of a sum, which warps of a team divide among them
 	// rowProductThreads is the number of threads per threadgroup of products of one row.
 	rowProductThreads = 256
 	// maxRowChoices is the maximum number of choices that row_experts_add takes.

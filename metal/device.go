@@ -4,8 +4,8 @@
 // kernels for the CPU, so that every kernel and every binding can be tested on any machine.
 //
 // All operations are batch-invariant: a row's results have the same bits in any batch. For this,
-// all kernels of an operation sum in the same order. Each of the 32 lanes of a simdgroup sums a
-// fixed share of the products, called a strand, and the strands are added in a tree. Which products
+// all kernels of an operation sum in the same order. The products of a row are divided into eight
+// strands, each of which is summed by itself, and the strands are added in order. Which products
 // belong to a strand depends only on the type of the weights and the length of a row of weights;
 // see kernels/quants.h.
 package metal
@@ -112,10 +112,6 @@ type Info struct {
 	LanguageVersion string // version of Metal Shading Language, as the compiler reports it
 	MathMode        string // arithmetic of the kernels: "safe", or "relaxed", which is fast and handles infinities
 	ResidencySets   bool   // the system has Metal's residency sets
-	// SplitAttention selects the kernel for attention of few rows that is faster on the device. If
-	// it is true, the keys are divided into splits, and each split has a threadgroup
-	// (attention_split.metal). Otherwise, a simdgroup processes a few heads (attention.metal).
-	SplitAttention bool
 	// CompilesByType reports whether the driver's compiler is so slow that kernels are compiled for
 	// the types of weights and of KV pages that a model has, when it is loaded. Otherwise the
 	// kernels for all types are compiled when the backend starts.

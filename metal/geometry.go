@@ -28,11 +28,14 @@ type Choice struct {
 	// it is 32 or 64 and is part of what is chosen.
 	Inputs int `json:"inputs,omitempty"`
 
-	Rows       int `json:"rows,omitempty"`       // rows of weights per simdgroup or tile; for attention, the maximum number of query heads
+	Rows       int `json:"rows,omitempty"`       // rows of weights per team or tile; for attention, the maximum number of query heads
 	Simdgroups int `json:"simdgroups,omitempty"` // maximum number per threadgroup; empty for tiles, since their size determines it
 	// From is the minimum number of rows for which tiles are used. For attention, it is the minimum
 	// number of positions for which the keys are split.
 	From int `json:"from,omitempty"`
+	// Tiles belongs to From of tiles: the minimum number of tiles in a product of at least From
+	// rows. Fewer tiles do not occupy the GPU, and kernels for few rows are used.
+	Tiles int `json:"tiles,omitempty"`
 
 	Microseconds float64 `json:"microseconds,omitempty"` // time of the kernel in the sweep that made the choice; 0 if it was not measured
 }
@@ -43,8 +46,8 @@ const (
 	GatedProduct    = "gated_product"
 	Absorb          = "absorb"
 	GatedExperts    = "gated_experts"
+	ExpertsDown     = "experts_down"
 	ExpertsAdd      = "experts_add"
-	Route           = "route"
 	ProductTile     = "product_tile"
 	GatedTile       = "gated_tile"
 	ExpertGatedTile = "expert_gated_tile"
@@ -64,17 +67,17 @@ type variants struct {
 var (
 	fewGroups    = []int{1, 2, 4, 8}
 	kernelShapes = map[string]variants{
-		Product:         {rows: map[int][]int{1: {1, 2, 4}, 2: {2, 4}, 4: {2, 4}, 8: {1, 2}}, simdgroups: fewGroups},
-		GatedProduct:    {rows: map[int][]int{1: {1, 2, 4}, 2: {1, 2}, 4: {1, 2}, 8: {1}}, simdgroups: fewGroups},
+		Product:         {rows: map[int][]int{1: {1, 2, 4}, 2: {1, 2}, 4: {1, 2}, 8: {1, 2}}, simdgroups: fewGroups},
+		GatedProduct:    {rows: map[int][]int{1: {1, 2, 4}, 2: {1, 2}, 4: {1, 2}, 8: {1, 2}}, simdgroups: fewGroups},
 		Absorb:          {rows: map[int][]int{1: {1, 2, 4}, 8: {1, 2}}, simdgroups: fewGroups},
-		GatedExperts:    {rows: map[int][]int{1: {1, 2, 4}}, simdgroups: fewGroups},
+		GatedExperts:    {rows: map[int][]int{1: {1, 2, 4}, 2: {1, 2}, 4: {1, 2}}, simdgroups: fewGroups},
+		ExpertsDown:     {rows: map[int][]int{2: {1, 2}, 4: {1, 2}}, simdgroups: fewGroups},
 		ExpertsAdd:      {rows: map[int][]int{1: {1, 2, 4}}, simdgroups: fewGroups},
-		Route:           {rows: map[int][]int{1: {1, 2}}, simdgroups: []int{8, 16, 32}},
 		ProductTile:     {rows: map[int][]int{0: {32, 64}}, tile: []int{32, 64}, from: true},
 		GatedTile:       {rows: map[int][]int{0: {32, 64}}, tile: []int{32, 64}, from: true},
 		ExpertGatedTile: {rows: map[int][]int{0: {32, 64}}, tile: []int{32}, from: true},
 		ExpertDownTile:  {rows: map[int][]int{0: {32, 64}}, tile: []int{32}, from: true},
-		Attention:       {rows: map[int][]int{0: {1, 2, 4}}, simdgroups: fewGroups, from: true},
+		Attention:       {rows: map[int][]int{0: {1, 2, 4}}, from: true},
 		AttentionTile:   {from: true},
 	}
 )
@@ -144,6 +147,8 @@ func (c *Choice) check() error {
 		return refuse("inputs", c.Inputs, v.tile)
 	case c.From > 0 && !v.from:
 		return fmt.Errorf("%s: from does not apply to this kernel", c.Kernel)
+	case c.Tiles != 0 && (c.Tiles < 0 || v.tile == nil || c.From == 0):
+		return fmt.Errorf("%s: tiles is %d, but it must not be negative, and only choices for tiles with from can have it", c.Kernel, c.Tiles)
 	}
 	return nil
 }
@@ -194,7 +199,9 @@ func (g Geometry) find(kernel string, t gguf.Type, in, out, inputs int) (found C
 		overlay(&found.Inputs, c.Inputs)
 		overlay(&found.Rows, c.Rows)
 		overlay(&found.Simdgroups, c.Simdgroups)
-		overlay(&found.From, c.From)
+		if c.From != 0 {
+			found.From, found.Tiles = c.From, c.Tiles
+		}
 	}
 	return found
 }

@@ -119,7 +119,7 @@ func TestGeometryChangesNoBits(t *testing.T) {
 			x, q, h, dst := o.values(maxRows, in), o.values(maxRows, heads*(nope+dims)), o.values(maxRows, (used+1)*ffn), o.buffer(maxRows, 1024)
 			few := map[string]map[int][]int{ // for each kernel and its number of inputs: numbers of rows for which it is used
 				metal.Product: {1: {1}, 2: {2}, 4: {3}, 8: {7}}, metal.GatedProduct: {1: {1}, 2: {2}, 4: {3}, 8: {7}}, metal.Absorb: {1: {1}, 8: {6}},
-				metal.Route: {1: {3}}, metal.GatedExperts: {1: {3}}, metal.ExpertsAdd: {1: {3}},
+				metal.GatedExperts: {1: {1}, 2: {9}, 4: {30}}, metal.ExpertsDown: {2: {9}, 4: {30}}, metal.ExpertsAdd: {1: {1}},
 				metal.ProductTile: {0: {1, 70}}, metal.GatedTile: {0: {33}}, metal.ExpertGatedTile: {0: {45}}, metal.ExpertDownTile: {0: {45}},
 			}
 			route := compute.RouteShape{Experts: experts, Used: used, Gating: compute.GatingSigmoid, Normalise: true, Scale: 1}
@@ -138,9 +138,9 @@ func TestGeometryChangesNoBits(t *testing.T) {
 							metal.GatedProduct:    func(s compute.Step) { s.GatedMatMul(dst.Slice(0, out), x, w, up, compute.SiLU) },
 							metal.GatedTile:       func(s compute.Step) { s.GatedMatMul(dst.Slice(0, out), x, w, up, compute.SiLU) },
 							metal.Absorb:          func(s compute.Step) { s.Absorb(dst.Slice(0, heads*(latent+dims)), q, kb, rope) },
-							metal.Route:           func(s compute.Step) { s.Route(dst.Slice(0, 2*used), x, router, nil, route) },
 							metal.GatedExperts:    func(s compute.Step) { s.GatedExperts(dst, x, routing.Head(n), e) },
 							metal.ExpertGatedTile: func(s compute.Step) { s.GatedExperts(dst, x, routing.Head(n), e) },
+							metal.ExpertsDown:     func(s compute.Step) { s.ExpertsAdd(dst.Slice(0, out), h, routing.Head(n), e) },
 							metal.ExpertsAdd:      func(s compute.Step) { s.ExpertsAdd(dst.Slice(0, out), h, routing.Head(n), e) },
 							metal.ExpertDownTile:  func(s compute.Step) { s.ExpertsAdd(dst.Slice(0, out), h, routing.Head(n), e) },
 						}[kernel])
@@ -209,7 +209,7 @@ func TestGeometryFile(t *testing.T) {
 	t.Parallel()
 	g := metal.Geometry{
 		{Device: "Apple9", Kernel: metal.Product, Type: "Q4_0", In: 2048, Out: 8192, Inputs: 1, Rows: 2, Simdgroups: 4, Microseconds: 12.5},
-		{Device: "Apple9", Kernel: metal.Product, Type: "Q4_0", In: 2048, Out: 8192, Inputs: 2, Rows: 4, Simdgroups: 8},
+		{Device: "Apple9", Kernel: metal.Product, Type: "Q4_0", In: 2048, Out: 8192, Inputs: 2, Rows: 2, Simdgroups: 8},
 		{Kernel: metal.ProductTile, From: 12, Rows: 64, Inputs: 32},
 	}
 	var text, again bytes.Buffer
@@ -230,35 +230,47 @@ func TestGeometryRefuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{}`: "read a geometry: ", `[] 1`: "more data after the list", `[{"kernel":"product","lanes":3}]`: "lanes",
-		`[{"kernel":"attention"},{"kernel":"gemm"}]`:                   `choice 2: kernel "gemm" has no geometry`,
-		`[{"kernel":"product","inputs":1,"rows":3}]`:                   "product: rows is 3, but must be left out or one of [1 2 4]",
-		`[{"kernel":"product","inputs":3}]`:                            "product: inputs is 3, but no kernel processes this number",
-		`[{"kernel":"product","rows":4}]`:                              "product: inputs is 0, but no kernel processes this number",
-		`[{"kernel":"product","inputs":1,"simdgroups":64}]`:            "simdgroups is 64",
-		`[{"kernel":"product_tile","simdgroups":4}]`:                   "product_tile: simdgroups does not apply to this kernel: leave it out",
-		`[{"kernel":"product","inputs":1,"from":4}]`:                   "from does not apply",
-		`[{"kernel":"product_tile","rows":64,"inputs":96}]`:            "inputs is 96",
-		`[{"kernel":"product_tile","type":"IQ1_S","from":3}]`:          `type "IQ1_S"`,
-		`[{"kernel":"product_tile","in":32,"from":3}]`:                 "in is 32, out is 0",
-		`[{"kernel":"attention_tile","rows":2}]`:                       "attention_tile: rows does not apply to this kernel: leave it out",
-		`[{"kernel":"attention","simdgroups":-1}]`:                     "simdgroups is -1",
-		`[{"kernel":"expert_down_tile","inputs":64}]`:                  "inputs is 64",
-		`[{"kernel":"route","inputs":1,"rows":2,"simdgroups":999999}]`: "simdgroups is 999999",
+		`[{"kernel":"attention"},{"kernel":"gemm"}]`:            `choice 2: kernel "gemm" has no geometry`,
+		`[{"kernel":"product","inputs":1,"rows":3}]`:            "product: rows is 3, but must be left out or one of [1 2 4]",
+		`[{"kernel":"product","inputs":3}]`:                     "product: inputs is 3, but no kernel processes this number",
+		`[{"kernel":"product","rows":4}]`:                       "product: inputs is 0, but no kernel processes this number",
+		`[{"kernel":"product","inputs":1,"simdgroups":64}]`:     "simdgroups is 64",
+		`[{"kernel":"product_tile","simdgroups":4}]`:            "product_tile: simdgroups does not apply to this kernel: leave it out",
+		`[{"kernel":"product","inputs":1,"from":4}]`:            "from does not apply",
+		`[{"kernel":"product_tile","rows":64,"inputs":96}]`:     "inputs is 96",
+		`[{"kernel":"product_tile","type":"IQ1_S","from":3}]`:   `type "IQ1_S"`,
+		`[{"kernel":"product_tile","in":32,"from":3}]`:          "in is 32, out is 0",
+		`[{"kernel":"attention_tile","rows":2}]`:                "attention_tile: rows does not apply to this kernel: leave it out",
+		`[{"kernel":"attention","simdgroups":4}]`:               "attention: simdgroups does not apply to this kernel: leave it out",
+		`[{"kernel":"absorb","inputs":1,"simdgroups":-1}]`:      "simdgroups is -1",
+		`[{"kernel":"product_tile","tiles":4}]`:                 "tiles is 4, but it must not be negative, and only choices for tiles with from",
+		`[{"kernel":"attention","from":4,"tiles":4}]`:           "tiles is 4",
+		`[{"kernel":"expert_down_tile","inputs":64}]`:           "inputs is 64",
+		`[{"kernel":"product","inputs":1,"simdgroups":999999}]`: "simdgroups is 999999",
 	} {
 		_, err := metal.ReadGeometry(strings.NewReader(text))
 		require.ErrorContains(t, err, want, text)
 	}
 }
 
-// narrow is an emulator that allows only a few threads per threadgroup.
+// narrow is an emulator that allows only a few threads per threadgroup of products.
 type narrow struct {
 	*emulator.Device
 	maxThreads int // the largest number of threads that was dispatched
+	products   map[metal.Pipeline]bool
+}
+
+func (n *narrow) Pipeline(lib metal.Library, function string, constants []metal.Constant) (metal.Pipeline, error) {
+	p, err := n.Device.Pipeline(lib, function, constants)
+	n.products[p] = strings.HasPrefix(function, "product")
+	return p, err
 }
 
 func (n *narrow) PipelineInfo(p metal.Pipeline) metal.PipelineInfo {
 	i := n.Device.PipelineInfo(p)
-	i.MaxThreads = 128
+	if n.products[p] {
+		i.MaxThreads = 128
+	}
 	return i
 }
 
@@ -275,23 +287,23 @@ func TestGeometryOfDevice(t *testing.T) {
 	require.NoError(t, open(t, metal.Options{}, emulator.Options{}).Close()) // skips the test if there is no compiler
 	dev, err := emulator.Open(emulator.Options{})
 	require.NoError(t, err)
-	device := &narrow{Device: dev}
+	device := &narrow{Device: dev, products: map[metal.Pipeline]bool{}}
 	be, err := metal.New(device, metal.Options{Geometry: metal.AllCandidates()})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, be.Close()) }()
 	o := &operations{t, be, rand.New(rand.NewPCG(1, 2))}
 
 	require.NoError(t, be.Use(metal.Geometry{
-		{Device: "Apple9", Kernel: metal.Route, Type: "F32", In: 64, Out: 40, Inputs: 1, Rows: 1},
-		{Kernel: metal.Route, Type: "F32", In: 64, Out: 40, Inputs: 1, Simdgroups: 32},
-		{Kernel: metal.Route, Type: "F32", In: 64, Out: 41, Inputs: 1, Simdgroups: 8},
-		{Device: "emulator", Kernel: metal.Route, Inputs: 1, Simdgroups: 8},
-		{Kernel: metal.Route, Type: "F32", Inputs: 1, Rows: 1},
+		{Device: "Apple9", Kernel: metal.Absorb, Type: "F32", In: 64, Out: 40, Inputs: 1, Rows: 1},
+		{Kernel: metal.Absorb, Type: "F32", In: 64, Out: 40, Inputs: 1, Simdgroups: 4},
+		{Kernel: metal.Absorb, Type: "F32", In: 64, Out: 41, Inputs: 1, Simdgroups: 8},
+		{Device: "emulator", Kernel: metal.Absorb, Inputs: 1, Simdgroups: 8},
+		{Kernel: metal.Absorb, Type: "F32", Inputs: 1, Rows: 1},
 		{Kernel: metal.Product, Inputs: 8, Simdgroups: 8}, {Kernel: metal.ProductTile, From: 9, Rows: 64, Inputs: 64},
 	}))
-	require.Equal(t, metal.Choice{Device: "emulator", Kernel: metal.Route, Type: "F32", In: 64, Out: 40, Inputs: 1, Rows: 1, Simdgroups: 32},
-		be.Choice(metal.Route, gguf.TypeF32, 64, 40, 1))
-	require.Equal(t, 8, be.Choice(metal.Route, gguf.TypeF16, 64, 40, 1).Simdgroups)
+	require.Equal(t, metal.Choice{Device: "emulator", Kernel: metal.Absorb, Type: "F32", In: 64, Out: 40, Inputs: 1, Rows: 1, Simdgroups: 4},
+		be.Choice(metal.Absorb, gguf.TypeF32, 64, 40, 1))
+	require.Equal(t, 8, be.Choice(metal.Absorb, gguf.TypeF16, 64, 40, 1).Simdgroups)
 
 	w, x, dst := o.weight(gguf.TypeF32, 64, 40), o.values(70, 64), o.buffer(70, 40)
 	device.maxThreads = 0

@@ -1,7 +1,10 @@
 package metal_test
 
 import (
+	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/compute/computetest"
 	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/engine/model/modeltest"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/drivers"
 )
@@ -119,6 +123,45 @@ func TestMatricesOnGPU(t *testing.T) {
 	}
 }
 
+// limits is a device that records how many threads of a threadgroup it allows each kernel.
+type limits struct {
+	metal.Device
+	threads map[string]int // by the kernel's name and constants
+}
+
+func (l *limits) Pipeline(lib metal.Library, function string, constants []metal.Constant) (metal.Pipeline, error) {
+	p, err := l.Device.Pipeline(lib, function, constants)
+	if err == nil {
+		l.threads[fmt.Sprint(function, " ", constants)] = l.PipelineInfo(p).MaxThreads
+	}
+	return p, err
+}
+
+// TestPipelinesOnGPU prints how many threads a GPU allows each kernel of the bundled models. If
+// there are fewer than MaxThreadgroup, the kernel uses many registers. Every kernel must allow a
+// simdgroup.
+func TestPipelinesOnGPU(t *testing.T) {
+	for _, name := range drivers.Names(true) {
+		t.Run(name, func(t *testing.T) {
+			dev, err := gpus[name]()
+			if err != nil {
+				t.Skipf("needs a GPU: %v", err)
+			}
+			l := &limits{Device: dev, threads: map[string]int{}}
+			be, err := metal.New(l, metal.Options{})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, be.Close()) }()
+			for _, path := range bundled {
+				modeltest.Load(t, be, path)
+			}
+			for _, kernel := range slices.Sorted(maps.Keys(l.threads)) {
+				t.Logf("%5d threads: %s", l.threads[kernel], kernel)
+				require.GreaterOrEqual(t, l.threads[kernel], 32, kernel)
+			}
+		})
+	}
+}
+
 // conformance runs the conformance suite with several kernels for products, and with fast kernels.
 func conformance(t *testing.T, start starter) {
 	t.Helper()
@@ -129,6 +172,7 @@ func conformance(t *testing.T, start starter) {
 	}{
 		{"release", metal.Options{}},
 		{"tiles", metal.Options{Geometry: few}},
+		{"wide tiles", metal.Options{Geometry: wide(2)}},
 		{"plain tiles", metal.Options{Geometry: few, PlainTiles: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 var templates = map[string][]string{
 	"product.metal": {Product, GatedProduct},
 	"absorb.metal":  {Absorb},
-	"experts.metal": {Route, GatedExperts, ExpertsAdd},
+	"experts.metal": {GatedExperts, ExpertsDown, ExpertsAdd},
 }
 
 // instance returns the kernel name of a template's instance, such as product_Q4_K_r2_n1. rows is
@@ -38,7 +38,7 @@ func Inputs(kernel string) (list []int) {
 // and the given types of weights, or for the given types of KV pages.
 func (g Geometry) instances(file string, types, pageTypes []gguf.Type) string {
 	var text strings.Builder
-	for _, template := range []*attentionTemplate{&attentionFew, &attentionTiles, &attentionSplits} {
+	for _, template := range []*attentionTemplate{&attentionFew, &attentionTiles} {
 		for _, t := range pageTypes {
 			for _, k := range template.instances {
 				if name, arguments := template.instance(k, t); template.file == file {

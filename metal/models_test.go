@@ -124,9 +124,9 @@ func TestStepIsOneSubmission(t *testing.T) {
 		max    int // maximum number of dispatches
 	}{
 		// A layer of experts has 13 dispatches: norm, q_a and kv_a, latents, q_b, absorb, attention
-		// and its join, expand, output, norm, route, gated experts, down. A dense layer has 12. The
-		// other dispatches are embedding, final norm, gather and output head, and two that draw the
-		// token.
+		// and its join, expand, output, norm, logits of the routing, gated experts with the choice,
+		// down. A dense layer has 12. The other dispatches are embedding, final norm, gather and
+		// output head, and two that draw the token.
 		{"../models/tiny-glm.q8_0.gguf", 5, 12 + 4*13},
 		{"../models/tiny-llama.q4_0.gguf", 4, 4 * 9},
 	} {

@@ -29,7 +29,7 @@ type nvidiaOperation interface {
 }
 
 func (n *nvidia) record(operations []call) {
-	n.quantised, n.grouped = quantised{}, groupedChoices{} // the CPU may have written to buffers
+	n.quantised, n.grouped, n.general.grouped = quantised{}, groupedChoices{}, groupedChoices{} // the CPU may have written to buffers
 	n.staging.free(n.Backend)
 	n.fuse(operations)
 	for i := range operations {

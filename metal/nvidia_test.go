@@ -24,7 +24,7 @@ type recordOnly struct {
 }
 
 func (d *recordOnly) Info() metal.Info {
-	return metal.Info{Driver: "cuda", Memory: 1 << 40, MaxBuffer: 1 << 40, MaxThreadgroup: 1024, ThreadgroupMemory: 227 << 10, NvidiaKernels: true, SplitAttention: true}
+	return metal.Info{Driver: "cuda", Memory: 1 << 40, MaxBuffer: 1 << 40, MaxThreadgroup: 1024, ThreadgroupMemory: 227 << 10, NvidiaKernels: true}
 }
 func (d *recordOnly) Compile(metal.Source, metal.Mode) (metal.Library, error) { return 1, nil }
 func (d *recordOnly) Pipeline(_ metal.Library, function string, _ []metal.Constant) (metal.Pipeline, error) {

@@ -4,21 +4,19 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
 // sources are the kernel files in the order of compilation.
 var sources = []string{
 	"rows.metal", "norm.metal", "product.metal", "absorb.metal", "store.metal", "attention.metal", "experts.metal",
-	"tiles.metal", "expert_tiles.metal", "sample.metal", "draw.metal",
+	"tiles.metal", "expert_tiles.metal", "route.metal", "sample.metal", "draw.metal",
 	"attention_tile.metal",
 }
 
-// Files returns the names of the kernel files. Every driver compiles all of them, except that
-// attention_split.metal is only for devices with Info.SplitAttention.
-func Files() []string { return append(slices.Clone(sources), splitSource) }
-
-const splitSource = "attention_split.metal"
+// Files returns the names of the kernel files, all of which every driver compiles.
+func Files() []string { return slices.Clone(sources) }
 
 const (
 	maxNormGroups    = 8        // maximum number of simdgroups per row of a norm
@@ -26,19 +24,52 @@ const (
 	threadgroupBytes = 32 << 10 // threadgroup memory that every device has
 	smallTile        = 32       // smallest number of rows and of inputs of a tile
 
-	attentionTileGroups = 4                                                                            // simdgroups per threadgroup of attention_tile.metal
-	attentionTileBytes  = 4 * (32*attentionTileGroups*tileStride + attentionPairs*(tileStride+8) + 32) // threadgroup memory of attention_tile.metal
+	// attentionGroups is the number of simdgroups per threadgroup of attention.metal, one per block
+	// of 32 keys, and of attention_tile.metal.
+	attentionGroups = splitKeys / 32
+	// attentionTileBytes is the threadgroup memory of attention_tile.metal.
+	attentionTileBytes = 4 * (2*(64+attentionPairs)*tileStride + attentionPairs*(scoreStride+9) + 64)
 )
 
-// compiled is a pipeline of a kernel for few rows, with its geometry.
+// compiled is a kernel for few rows, with its geometry.
 type compiled struct {
 	rows, inputs, simdgroups int
-	pipeline                 Pipeline
+	byAlignment
+}
+
+// byAlignment is a kernel that is compiled for rows of activations at multiples of 16 bytes, or for
+// keys and values of a multiple of four dimensions, as models have them, and again for others when
+// these come.
+type byAlignment struct {
+	aligned    Pipeline
+	file, name string
+	kind       gguf.Type
+	constants  []uint32 // after the first one, which is the alignment
+}
+
+func alignedRows(x compute.Tensor) bool { return x.Offset%4 == 0 && (x.Stride%4 == 0 || x.Rows == 1) }
+
+// pipeline returns the pipeline for rows of activations. matrix is the number of values between the
+// activations of one matrix and of the next.
+func (k *byAlignment) pipeline(p *portable, x compute.Tensor, matrix int) Pipeline {
+	return k.choose(p, alignedRows(x) && matrix%4 == 0)
+}
+
+func (k *byAlignment) choose(p *portable, aligned bool) Pipeline {
+	if aligned {
+		return k.aligned
+	}
+	m := maker{set: p.kernels, kind: k.kind.String()}
+	made := m.pipeline(k.file, k.name, append([]uint32{0}, k.constants...)...)
+	if m.err != nil {
+		p.fail(m.err)
+	}
+	return made
 }
 
 // groups returns the number of threadgroups for a weight. out is the number of its rows.
 func (c compiled) groups(out int) int {
-	each := c.rows * c.simdgroups
+	each := teams * c.rows * c.simdgroups
 	return (out + each - 1) / each
 }
 
@@ -59,16 +90,28 @@ func forRows(kernels []compiled, rows int) compiled {
 	return kernels[len(kernels)-1]
 }
 
-// tiled is a pipeline of a tiled kernel. A tile has the products of some rows of weights with some
-// rows of activations.
+// tiled is a tiled kernel with its geometry. A tile has the products of some rows of weights with
+// some rows of activations.
 type tiled struct {
 	rows, inputs int // numbers of rows of weights and of activations in a tile
-	from         int // minimum number of rows of activations for which the pipeline is used
-	pipeline     Pipeline
+	from, tiles  int // minimum numbers of rows of activations and of tiles for which the kernel is used
+	byAlignment
 }
 
-// simdgroups returns the number of simdgroups of a tile. Each simdgroup computes 16 by 16 results.
-func (t tiled) simdgroups() int { return t.rows * t.inputs / 256 }
+// fits reports whether tiles compute the product of a weight with some rows of activations. each is
+// the number of rows of each weight in a tile.
+func (t *tiled) fits(w *weight, rows, each int) bool {
+	return rows >= t.from && (w.out+each-1)/each*w.matrices*((rows+t.inputs-1)/t.inputs) >= t.tiles
+}
+
+// simdgroups returns the number of simdgroups of a tile. Each computes 32 rows of weights by 16 of
+// activations, or by 32 in tiles of 64 by 64.
+func (t tiled) simdgroups() int {
+	if t.rows*t.inputs > 2048 {
+		return t.rows * t.inputs / 1024
+	}
+	return t.rows * t.inputs / 512
+}
 
 // grid returns the grid of a product. The weight has as many rows as out says, of which the
 // parameter each is the number per tile. The parameter rows is the number of rows of activations.
@@ -87,9 +130,10 @@ type weightShape struct {
 
 // weightKernels are the pipelines for weights of a type and shape.
 type weightKernels struct {
-	embed                           Pipeline
-	product, gated, absorb          []compiled
-	route, gatedExperts, expertsAdd compiled
+	embed                     Pipeline
+	product, gated, absorb    []compiled
+	gatedExperts, expertsDown []compiled
+	expertsAdd                compiled
 
 	productTile, gatedTile, expertGatedTile, expertDownTile tiled
 }
@@ -109,7 +153,8 @@ type kernelSet struct {
 	plainTiles bool // tiles do not use simdgroup matrices
 
 	norm, gather, affine, gate, attentionJoin Pipeline
-	groupExperts, weighExperts, top           Pipeline
+	chooseExperts, groupExperts, weighExperts Pipeline
+	top                                       Pipeline
 	drawEdits, drawParts, draw                Pipeline
 	drawGroups                                int // simdgroups per row of draw
 }
@@ -127,7 +172,8 @@ func newKernelSet(dev *compiler, g Geometry) (*kernelSet, error) {
 	k.norm, k.gather = m.pipeline("norm.metal", "rms_norm"), m.pipeline("rows.metal", "gather")
 	k.affine = m.pipeline("rows.metal", "affine")
 	k.gate, k.attentionJoin = m.pipeline("product.metal", "gate"), m.pipeline("attention.metal", "attention_join")
-	k.groupExperts, k.weighExperts = m.pipeline("expert_tiles.metal", "group_experts"), m.pipeline("expert_tiles.metal", "weigh_experts")
+	k.chooseExperts = m.pipeline("route.metal", "choose_experts")
+	k.groupExperts, k.weighExperts = m.pipeline("route.metal", "group_experts"), m.pipeline("route.metal", "weigh_experts")
 	k.top = m.pipeline("sample.metal", "top")
 	k.drawEdits, k.drawParts, k.draw = m.pipeline("draw.metal", "draw_edits"), m.pipeline("draw.metal", "draw_parts"), m.pipeline("draw.metal", "draw")
 	k.drawGroups = min(m.simdgroups(k.draw), chooseThreads/32)
@@ -189,12 +235,18 @@ func (m *maker) pipeline(file, name string, values ...uint32) (p Pipeline) {
 	return p
 }
 
+// byAlignment returns a kernel with its pipeline for aligned rows of activations. The values are
+// those of the function constants after the first one.
+func (m *maker) byAlignment(file, name string, kind gguf.Type, values ...uint32) byAlignment {
+	return byAlignment{m.pipeline(file, name, append([]uint32{1}, values...)...), file, name, kind, values}
+}
+
 // few returns the kernel for few rows that the geometry chooses. The number of simdgroups is
 // limited to what the device allows.
 func (m *maker) few(file, kernel string, w weightShape, inputs int) compiled {
 	c := m.set.geometry.find(kernel, w.kind, w.in, w.out, inputs)
-	p := m.pipeline(file, instance(kernel, w.kind, c.Rows, inputs))
-	return compiled{c.Rows, inputs, min(c.Simdgroups, m.simdgroups(p)), p}
+	k := m.byAlignment(file, instance(kernel, w.kind, c.Rows, inputs), w.kind)
+	return compiled{c.Rows, inputs, min(c.Simdgroups, m.simdgroups(k.aligned)), k}
 }
 
 // simdgroups returns the maximum number of simdgroups per threadgroup of a pipeline.
@@ -217,10 +269,10 @@ func (m *maker) all(file, kernel string, w weightShape) (list []compiled) {
 // threads for the chosen tile, tiles chooses a smaller one.
 func (m *maker) tiles(file, kernel string, w weightShape) tiled {
 	c := m.set.geometry.find(kernel, w.kind, w.in, w.out, 0)
-	made := tiled{rows: c.Rows, inputs: c.Inputs, from: c.From}
+	made := tiled{rows: c.Rows, inputs: c.Inputs, from: c.From, tiles: c.Tiles}
 	for m.err == nil {
-		made.pipeline = m.pipeline(file, kernel+"_"+w.kind.String(), flag(m.set.plainTiles), uint32(made.rows), uint32(made.inputs))
-		limit := m.simdgroups(made.pipeline)
+		made.byAlignment = m.byAlignment(file, kernel+"_"+w.kind.String(), w.kind, flag(m.set.plainTiles), uint32(made.rows), uint32(made.inputs))
+		limit := m.simdgroups(made.aligned)
 		switch {
 		case made.simdgroups() <= limit:
 			return made
@@ -242,7 +294,7 @@ func (k *kernelSet) tileConstants(u unit) (sets [][]Constant) {
 	kernels := map[string][]string{"tiles.metal": {ProductTile, GatedTile}, "expert_tiles.metal": {ExpertGatedTile, ExpertDownTile}}
 	for _, kernel := range kernels[u.file] {
 		c := k.geometry.find(kernel, typeNamed(u.kind), 0, 0, 0)
-		set := constants(flag(k.plainTiles), uint32(c.Rows), uint32(c.Inputs))
+		set := constants(1, flag(k.plainTiles), uint32(c.Rows), uint32(c.Inputs))
 		if !slices.ContainsFunc(sets, func(have []Constant) bool { return slices.Equal(have, set) }) {
 			sets = append(sets, set)
 		}
@@ -275,8 +327,8 @@ func (k *kernelSet) forWeight(w weightShape) (*weightKernels, error) {
 		product:      m.all("product.metal", Product, w),
 		gated:        m.all("product.metal", GatedProduct, w),
 		absorb:       m.all("absorb.metal", Absorb, w),
-		route:        m.few("experts.metal", Route, w, 1),
-		gatedExperts: m.few("experts.metal", GatedExperts, w, 1),
+		gatedExperts: m.all("experts.metal", GatedExperts, w),
+		expertsDown:  m.all("experts.metal", ExpertsDown, w),
 		expertsAdd:   m.few("experts.metal", ExpertsAdd, w, 1),
 
 		productTile:     m.tiles("tiles.metal", ProductTile, w),

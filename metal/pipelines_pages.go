@@ -10,9 +10,8 @@ import (
 // pageKernels are the pipelines for one type of KV pages.
 type pageKernels struct {
 	ropeStore, latents Pipeline
-	attention          []attentionKernel
+	attention          []attentionKernel // sorted by falling number of heads
 	attentionTiles     []attentionKernel
-	attentionSplits    []attentionKernel // sorted by falling number of heads; empty on devices without Info.SplitAttention
 	chosen             []attentionChoice // choices for single shapes, then the choice for all shapes
 }
 
@@ -21,27 +20,23 @@ type pageKernels struct {
 // 32*values dimensions.
 type attentionKernel struct {
 	values, heads int
-	simdgroups    int // maximum number per threadgroup
-	pipeline      Pipeline
+	byAlignment
+	fits bool // the device allows the kernel's number of threads
 }
 
 // attentionTemplate is a kernel template that computes attention. letters has a letter for each
-// template argument after the type of pages: v or c for values, q for heads. Instances for the same
-// number of values are sorted by falling number of heads.
+// template argument after the type of pages: c for values, q for heads.
 type attentionTemplate struct {
 	file, kernel, letters string
 	instances             []attentionKernel
 }
 
 var (
-	attentionFew = attentionTemplate{"attention.metal", "attention", "vq", []attentionKernel{
-		{values: 4, heads: 4}, {values: 4, heads: 2}, {values: 4, heads: 1}, {values: 16, heads: 2}, {values: 16, heads: 1},
-	}}
-	attentionTiles  = attentionTemplate{"attention_tile.metal", "attention_tile", "c", []attentionKernel{{values: 4}, {values: 16}}}
-	attentionSplits = attentionTemplate{splitSource, "attention_split", "q", []attentionKernel{{values: 16, heads: 4}, {values: 16, heads: 2}, {values: 16, heads: 1}}}
+	attentionFew   = attentionTemplate{"attention.metal", "attention", "q", []attentionKernel{{values: 16, heads: 4}, {values: 16, heads: 2}, {values: 16, heads: 1}}}
+	attentionTiles = attentionTemplate{"attention_tile.metal", "attention_tile", "c", []attentionKernel{{values: 4}, {values: 16}}}
 )
 
-// instance returns the name of an instance, such as attention_F16_v4_q2, and its template
+// instance returns the name of an instance, such as attention_F16_q2, and its template
 // arguments.
 func (a *attentionTemplate) instance(k attentionKernel, t gguf.Type) (name, arguments string) {
 	name, arguments = fmt.Sprintf("%s_%v", a.kernel, t), fmt.Sprintf("Page%v", t)
@@ -59,10 +54,10 @@ func (a *attentionTemplate) instance(k attentionKernel, t gguf.Type) (name, argu
 // attentionChoice is a geometry of attention. in and out are the lengths of a key and of a value
 // for which it was chosen; 0 stands for all shapes.
 type attentionChoice struct {
-	in, out           int
-	heads, simdgroups int // maximum heads and simdgroups per threadgroup
-	splitFrom         int // minimum number of positions for which the keys are split
-	tileFrom          int // minimum number of rows of a sequence for which tiles are used
+	in, out   int
+	heads     int // maximum number of heads at once
+	splitFrom int // minimum number of positions for which the keys are split
+	tileFrom  int // minimum number of rows of a sequence for which tiles are used
 }
 
 // forPages returns the pipelines of a type of KV pages. The pipelines of a type are made once.
@@ -72,12 +67,9 @@ func (k *kernelSet) forPages(t gguf.Type) (*pageKernels, error) {
 	}
 	m := maker{set: k, kind: t.String()}
 	name := t.String()
-	made := &pageKernels{ropeStore: m.pipeline("store.metal", "rope_store_"+name), latents: m.pipeline("store.metal", "latents_"+name)}
+	made := &pageKernels{ropeStore: m.pipeline("store.metal", "rope_store_"+name, 1), latents: m.pipeline("store.metal", "latents_"+name, 1)}
 	made.attention = m.attention(&attentionFew, t)
 	made.attentionTiles = m.attention(&attentionTiles, t)
-	if k.device.Info().SplitAttention {
-		made.attentionSplits = m.attention(&attentionSplits, t)
-	}
 	for _, c := range k.geometry {
 		if c.In > 0 && (c.Kernel == Attention || c.Kernel == AttentionTile) {
 			made.chosen = append(made.chosen, k.attentionFor(t, c.In, c.Out))
@@ -94,8 +86,8 @@ func (k *kernelSet) forPages(t gguf.Type) (*pageKernels, error) {
 func (m *maker) attention(template *attentionTemplate, t gguf.Type) (list []attentionKernel) {
 	for _, a := range template.instances {
 		name, _ := template.instance(a, t)
-		a.pipeline = m.pipeline(template.file, name)
-		a.simdgroups = m.simdgroups(a.pipeline)
+		a.byAlignment = m.byAlignment(template.file, name, t)
+		a.fits = m.simdgroups(a.aligned) >= attentionGroups
 		list = append(list, a)
 	}
 	return list
@@ -103,7 +95,7 @@ func (m *maker) attention(template *attentionTemplate, t gguf.Type) (list []atte
 
 func (k *kernelSet) attentionFor(t gguf.Type, in, out int) attentionChoice {
 	few, many := k.geometry.find(Attention, t, in, out, 0), k.geometry.find(AttentionTile, t, in, out, 0)
-	return attentionChoice{in, out, few.Rows, few.Simdgroups, few.From, many.From}
+	return attentionChoice{in, out, few.Rows, few.From, many.From}
 }
 
 func (k *pageKernels) choose(shape compute.AttentionShape) attentionChoice {
@@ -115,31 +107,27 @@ func (k *pageKernels) choose(shape compute.AttentionShape) attentionChoice {
 	return k.chosen[len(k.chosen)-1]
 }
 
-// forHeads returns a kernel that processes at most maxHeads query heads of a shape at once. room is
-// its threadgroup memory per simdgroup in bytes. ok is false if there is no such kernel.
-func (k *pageKernels) forHeads(shape compute.AttentionShape, maxHeads int) (a attentionKernel, room int, ok bool) {
-	for _, a := range k.attention {
-		room := 4 * (a.heads*((shape.KeyDim+3)&^3+32) + 32)
-		if shape.ValueDim <= 32*a.values && shape.Heads/shape.KVHeads%a.heads == 0 && a.heads <= maxHeads && room <= threadgroupBytes {
-			return a, room, true
+// tile returns the kernel for many rows of a sequence. ok is false if there is none, or if the
+// device does not allow its number of threads.
+func (k *pageKernels) tile(shape compute.AttentionShape) (a attentionKernel, ok bool) {
+	for _, a := range k.attentionTiles {
+		if shape.ValueDim <= 32*a.values {
+			return a, a.fits
 		}
 	}
-	return a, 0, false
+	return a, false
 }
 
-// attentionSplitGroups is the number of simdgroups of a threadgroup of attention_split.metal: one
-// per block of 32 keys.
-const attentionSplitGroups = splitKeys / 32
-
-// forSplits returns the kernel with one threadgroup per split of the keys. rowSplits is the number
-// of splits of all rows. groups is the number of threadgroups per split of a row, room the
-// threadgroup memory in bytes. ok is false if there is no such kernel. A kernel for more heads
-// reads keys less often, but with few splits it has too few threadgroups to occupy the GPU.
-func (k *pageKernels) forSplits(shape compute.AttentionShape, rowSplits int) (a attentionKernel, groups, room int, ok bool) {
+// forRows returns the kernel for rows that are processed one by one, with at most maxHeads query
+// heads at once. rowSplits is the number of splits of all rows. groups is the number of
+// threadgroups per split of a row, room the threadgroup memory in bytes. ok is false if there is no
+// such kernel. A kernel for more heads reads keys less often, but with few splits it has too few
+// threadgroups to occupy the GPU.
+func (k *pageKernels) forRows(shape compute.AttentionShape, maxHeads, rowSplits int) (a attentionKernel, groups, room int, ok bool) {
 	const busy = 64 // number of threadgroups that occupies a GPU
-	for _, each := range k.attentionSplits {
-		bytes := 4 * (each.heads*((shape.KeyDim+3)&^3+splitKeys+3*attentionSplitGroups) + splitKeys)
-		if shape.ValueDim > 32*each.values || bytes > threadgroupBytes || ok && groups*rowSplits >= busy {
+	for _, each := range k.attention {
+		bytes := 4 * (each.heads*((shape.KeyDim+3)&^3+splitKeys+3*attentionGroups) + splitKeys)
+		if !each.fits || shape.ValueDim > 32*each.values || each.heads > maxHeads || bytes > threadgroupBytes || ok && groups*rowSplits >= busy {
 			continue
 		}
 		heads := shape.Heads / shape.KVHeads

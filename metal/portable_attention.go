@@ -61,16 +61,20 @@ func (o *latents) portable(p *portable) {
 func (o *attention) portable(p *portable) {
 	chosen := o.cache.kernels.choose(o.shape)
 	few := o.dst.Rows
-	if !p.kernels.plainTiles && o.shape.ValueDim <= 512 {
+	tile, ok := o.cache.kernels.tile(o.shape)
+	if ok && !p.kernels.plainTiles {
 		few = p.rowsBefore(chosen.tileFrom)
 	}
 	if few < o.dst.Rows {
-		p.attentionTile(o, few)
+		p.attentionTile(o, tile, few)
 	}
 	if few > 0 {
 		p.attentionFew(o, chosen, few)
 	}
 }
+
+// aligned reports whether four values of a key or of a value are aligned like a vector.
+func (o *attention) aligned() bool { return o.shape.KeyDim%4 == 0 && o.shape.ValueDim%4 == 0 }
 
 // attentionFew records the attention of the batch's first rows, which are processed one by one. If
 // a row has many positions, they are split over several threadgroups, and a second dispatch joins
@@ -85,20 +89,14 @@ func (p *portable) attentionFew(o *attention, chosen attentionChoice, rows int) 
 	}
 	a.splits = uint32(splits)
 	g := grid{x: max(splits, 1), z: rows, concurrent: rows < o.dst.Rows}
-	k, groups, room, ok := kernels.forSplits(shape, g.x*rows)
-	if ok {
-		g.y, g.simdgroups, g.shared = groups, attentionSplitGroups, room
-	} else {
-		if k, room, ok = kernels.forHeads(shape, chosen.heads); !ok {
-			p.fail(fmt.Errorf("compute attention: no kernel supports heads with keys of length %d and values of length %d; use --backend cpu", shape.KeyDim, shape.ValueDim))
-			return
-		}
-		units := shape.Heads / k.heads
-		g.simdgroups = min(chosen.simdgroups, k.simdgroups, units, threadgroupBytes/room)
-		g.y, g.shared = (units+g.simdgroups-1)/g.simdgroups, g.simdgroups*room
+	k, groups, room, ok := kernels.forRows(shape, chosen.heads, g.x*rows)
+	if !ok {
+		p.fail(fmt.Errorf("compute attention: no kernel supports heads with keys of length %d and values of length %d; use --backend cpu", shape.KeyDim, shape.ValueDim))
+		return
 	}
+	g.y, g.simdgroups, g.shared = groups, attentionGroups, room
 	in, sinks := p.stored(o.cache, o.layer), bind(shape.Sinks, at(o.q))
-	record(p.step, "attention", k.pipeline, g, &a, at(o.q), in.keys, in.values, in.slots, p.tables, p.scratch.write(), into(o.dst), sinks)
+	record(p.step, "attention", k.choose(p, o.aligned()), g, &a, at(o.q), in.keys, in.values, in.slots, p.tables, p.scratch.write(), into(o.dst), sinks)
 	if splits > 0 {
 		record(p.step, "attention_join", p.kernels.attentionJoin, grid{x: (shape.ValueDim + 31) / 32, y: shape.Heads, z: rows, simdgroups: 1}, &a,
 			p.scratch.read(), in.slots, into(o.dst), sinks)
@@ -107,13 +105,9 @@ func (p *portable) attentionFew(o *attention, chosen attentionChoice, rows int) 
 
 // attentionTile records, in tiles, the attention of the last rows of the batch. The parameter from
 // is the index of the first of them, which must be the first row of a sequence.
-func (p *portable) attentionTile(o *attention, from int) {
-	k := o.cache.kernels.attentionTiles[0]
-	if o.shape.ValueDim > 32*k.values {
-		k = o.cache.kernels.attentionTiles[1]
-	}
+func (p *portable) attentionTile(o *attention, k attentionKernel, from int) {
 	tiles, n := p.pairTiles(o.shape.Heads/o.shape.KVHeads, from)
 	a, in := o.args(), p.stored(o.cache, o.layer)
-	record(p.step, "attention", k.pipeline, grid{x: n, y: o.shape.KVHeads, simdgroups: attentionTileGroups, shared: attentionTileBytes}, &a,
+	record(p.step, "attention", k.choose(p, o.aligned()), grid{x: n, y: o.shape.KVHeads, simdgroups: attentionGroups, shared: attentionTileBytes}, &a,
 		at(o.q), in.keys, in.values, in.slots, p.tables, tiles, into(o.dst), bind(o.shape.Sinks, at(o.q)))
 }

@@ -3,26 +3,47 @@ package metal
 import "github.com/ingot-run/ingot/engine/compute"
 
 type routeArgs struct {
-	n, rowBytes, experts, used, xStride, dstStride uint32
-	sigmoid, normalise, biased                     uint32 // biased: 1 for a bias of probabilities, 2 for one of logits
-	scale                                          float32
+	experts, used, dstStride   uint32
+	sigmoid, normalise, biased uint32 // biased: 1 for a bias of probabilities, 2 for one of logits
+	scale                      float32
 }
 
-func (o *route) portable(p *portable) {
-	w, shape := o.router.(*weight), &o.shape
+func (o *route) routeArgs() routeArgs {
 	a := routeArgs{
-		n: uint32(w.in), rowBytes: uint32(w.rowBytes), experts: uint32(shape.Experts), used: uint32(shape.Used),
-		xStride: uint32(o.x.Stride), dstStride: uint32(o.dst.Stride), sigmoid: flag(shape.Gating == compute.GatingSigmoid),
-		normalise: flag(shape.Normalise), biased: flag(o.bias != nil), scale: shape.Scale,
+		experts: uint32(o.shape.Experts), used: uint32(o.shape.Used), dstStride: uint32(o.dst.Stride), sigmoid: flag(o.shape.Gating == compute.GatingSigmoid),
+		normalise: flag(o.shape.Normalise), biased: flag(o.bias != nil), scale: o.shape.Scale,
 	}
-	if shape.BiasLogits {
+	if o.shape.BiasLogits {
 		a.biased *= 2
 	}
-	b := Binding{Buffer: w.buffer}
-	k := w.kernels.route
-	groups := min(k.simdgroups, (shape.Experts+k.rows-1)/k.rows)
-	record(p.step, "route", k.pipeline, grid{x: o.dst.Rows, y: 1, simdgroups: groups, shared: 8 * shape.Experts}, &a,
-		b, bind(o.bias, b), at(o.x), into(o.dst))
+	return a
+}
+
+// choiceBytes returns the threadgroup memory in which a simdgroup chooses the experts of a row.
+func (o *route) choiceBytes() int { return 8 * (o.shape.Used + o.shape.Experts) }
+
+// logits returns the logits of some rows, which are in scratch memory until the choice of the
+// experts.
+func (o *route) logits(p *portable, rows int) compute.Tensor {
+	return compute.Tensor{Buffer: &p.scratch.memory, Rows: rows, Cols: o.shape.Experts, Stride: o.shape.Experts}
+}
+
+// portable records the product of the rows with the router, and the choice of the experts by its
+// logits, unless the next operation makes it.
+func (o *route) portable(p *portable) {
+	w, a := o.router.(*weight), o.routeArgs()
+	p.inParts(o.dst.Rows, o.shape.Experts, func(from, to int) {
+		logits := o.logits(p, to-from)
+		if x := o.x.Span(from, to); w.tiles(to - from) {
+			p.productTile("route", logits, x, w, tileArgs{}, false)
+		} else {
+			p.productFew("route", logits, x, hold(&p.operands, o.router), productArgs{}, false)
+		}
+		if !o.continued {
+			record(p.step, "route", p.kernels.chooseExperts, grid{x: to - from, y: 1, simdgroups: 1, shared: o.choiceBytes()}, &a,
+				at(logits), bind(o.bias, at(logits)), into(o.dst.Span(from, to)))
+		}
+	})
 }
 
 // sharedOf returns the weight of the shared experts if one dispatch can process it together with w,
@@ -36,9 +57,23 @@ func sharedOf(w *weight, shared ...compute.Weight) (together *weight, separate b
 	return weightOf(shared[0]), false
 }
 
-type gatedExpertsArgs struct {
-	n, rowBytes, out, used, sharedOut, xStride, routingStride, dstStride, groups uint32
-	activation, biased                                                           uint32
+type expertArgs struct {
+	n, rowBytes, out, used, slots, experts uint32
+	sharedN, sharedRowBytes, sharedOut     uint32
+	xStride, dstStride, activation, biased uint32
+	chooses                                uint32
+	route                                  routeArgs
+}
+
+// newExpertArgs sets the sizes of a routed expert's weights and, if they are not nil, of those of
+// the shared experts. used is the number of experts of a row.
+func newExpertArgs(w, shared *weight, used int) expertArgs {
+	a := expertArgs{n: uint32(w.in), rowBytes: uint32(w.rowBytes), out: uint32(w.out), used: uint32(used), slots: uint32(used), experts: uint32(w.matrices)}
+	if shared != nil {
+		a.slots++
+		a.sharedN, a.sharedRowBytes, a.sharedOut = uint32(shared.in), uint32(shared.rowBytes), uint32(shared.out)
+	}
+	return a
 }
 
 // used returns the number of experts of a row.
@@ -48,42 +83,51 @@ func (o *gatedExperts) used() int { return o.routing.Cols / 2 }
 func (o *gatedExperts) shared() gatedProduct {
 	e := &o.experts
 	dst := o.dst.Slice(o.used()*weightOf(e.Gate).out, weightOf(e.SharedGate).out)
-	return gatedProduct{dst, o.x, e.SharedGate, e.SharedUp, e.Activation}
+	return gatedProduct{dst: dst, x: o.x, gate: e.SharedGate, up: e.SharedUp, activation: e.Activation}
 }
 
-// portable records the shared experts in a separate dispatch if their type differs from the type of
-// the routed experts.
+// portable records the shared experts as one more expert, or in a separate dispatch if their type
+// differs from the type of the routed experts. More than one row is grouped by expert.
 func (o *gatedExperts) portable(p *portable) {
 	e, w := &o.experts, o.experts.Gate.(*weight)
-	if o.dst.Rows >= w.kernels.expertGatedTile.from {
-		p.gatedExpertTiles(o, w)
-		return
-	}
-	k := w.kernels.gatedExperts
-	a := gatedExpertsArgs{
-		n: uint32(w.in), rowBytes: uint32(w.rowBytes), out: uint32(w.out), used: uint32(o.used()), xStride: uint32(o.x.Stride),
-		routingStride: uint32(o.routing.Stride), dstStride: uint32(o.dst.Stride), groups: uint32(k.groups(w.out)),
-		activation: uint32(e.Activation), biased: flag(e.GateBias != nil),
-	}
-	groups := o.used() * k.groups(w.out)
-	gate, up := Binding{Buffer: w.buffer}, bind(e.Up, Binding{})
-	sharedGate, sharedUp := gate, up
 	shared, separate := sharedOf(w, e.SharedGate, e.SharedUp)
+	a := newExpertArgs(w, shared, o.used())
+	a.xStride, a.dstStride, a.activation, a.biased = uint32(o.x.Stride), uint32(o.dst.Stride), uint32(e.Activation), flag(e.GateBias != nil)
+	weights := [4]Binding{{Buffer: w.buffer}, bind(e.Up, Binding{}), {Buffer: w.buffer}, bind(e.Up, Binding{})}
+	widest := w.out
 	if shared != nil {
-		a.sharedOut = uint32(shared.out)
-		groups += k.groups(shared.out)
-		sharedGate, sharedUp = bind(e.SharedGate, gate), bind(e.SharedUp, up)
+		weights[2].Buffer, weights[3] = shared.buffer, bind(e.SharedUp, weights[1])
+		widest = max(widest, shared.out)
 	}
-	record(p.step, "gated_experts", k.pipeline, grid{x: groups, y: o.dst.Rows, simdgroups: k.simdgroups}, &a,
-		gate, up, sharedGate, sharedUp, at(o.x), at(o.routing), into(o.dst), bind(e.GateBias, at(o.x)), bind(e.UpBias, at(o.x)))
+	biases := [2]Binding{bind(e.GateBias, at(o.x)), bind(e.UpBias, at(o.x))}
+	if o.dst.Rows == 1 {
+		k, routing := forRows(w.kernels.gatedExperts, 1), at(o.routing)
+		g, logits, logitBias := grid{x: k.groups(widest), y: int(a.slots), simdgroups: k.simdgroups, shared: 16}, routing, routing
+		if r, ok := o.prior.(*route); ok {
+			a.chooses, a.route = 1, r.routeArgs()
+			g.shared, routing, logits = k.simdgroups*r.choiceBytes(), into(o.routing), at(r.logits(p, 1))
+			logitBias = bind(r.bias, logits)
+		}
+		record(p.step, "gated_experts", k.pipeline(p, o.x, 0), g, &a, weights[0], weights[1], weights[2], weights[3], at(o.x), routing, routing, routing, into(o.dst),
+			biases[0], biases[1], logits, logitBias)
+	} else {
+		p.inChoices(o.routing, w, weightOf(e.Down), int(a.slots), w.kernels.expertGatedTile.from, func(from, to int, c groupedChoices) {
+			x, routing := at(o.x.Span(from, to)), at(o.routing.Span(from, to))
+			if c.key.tile == choicesTile {
+				k := w.kernels.expertGatedTile
+				record(p.step, "gated_experts", k.pipeline(p, o.x, 0), k.grid(widest, k.rows/2, c.count*choicesTile), &a,
+					weights[0], weights[1], weights[2], weights[3], x, c.choices, c.tiles, into(o.dst.Span(from, to)), biases[0], biases[1])
+				return
+			}
+			k := forRows(w.kernels.gatedExperts, c.key.tile)
+			record(p.step, "gated_experts", k.pipeline(p, o.x, 0), grid{x: k.groups(widest), y: c.count, simdgroups: k.simdgroups, shared: 16}, &a,
+				weights[0], weights[1], weights[2], weights[3], x, routing, c.choices, c.tiles, into(o.dst.Span(from, to)), biases[0], biases[1], routing, routing)
+		})
+	}
 	if separate {
 		shared := o.shared()
 		shared.portable(p)
 	}
-}
-
-type expertsAddArgs struct {
-	n, rowBytes, out, used, sharedN, sharedRowBytes, hStride, routingStride, dstStride, biased uint32
 }
 
 // used returns the number of experts of a row.
@@ -96,25 +140,37 @@ func (o *expertsAdd) shared() product {
 	return product{dst: o.dst, x: x, weights: []compute.Weight{e.SharedDown}, add: true}
 }
 
+type weighArgs struct {
+	cols, used, slots, routingStride, dstStride uint32
+}
+
 func (o *expertsAdd) portable(p *portable) {
 	e, w := &o.experts, o.experts.Down.(*weight)
-	if o.dst.Rows >= w.kernels.expertDownTile.from {
-		p.expertTilesAdd(o, w)
-		return
-	}
-	k := w.kernels.expertsAdd
-	a := expertsAddArgs{
-		n: uint32(w.in), rowBytes: uint32(w.rowBytes), out: uint32(w.out), used: uint32(o.used()),
-		hStride: uint32(o.h.Stride), routingStride: uint32(o.routing.Stride), dstStride: uint32(o.dst.Stride), biased: flag(e.DownBias != nil),
-	}
-	down := Binding{Buffer: w.buffer}
-	sharedDown := down
 	shared, separate := sharedOf(w, e.SharedDown)
+	a := newExpertArgs(w, shared, o.used())
+	a.xStride, a.dstStride, a.biased = uint32(o.h.Stride), uint32(w.out), flag(e.DownBias != nil)
+	down, bias := Binding{Buffer: w.buffer}, bind(e.DownBias, at(o.h))
+	sharedDown := down
 	if shared != nil {
-		a.sharedN, a.sharedRowBytes, sharedDown.Buffer = uint32(shared.in), uint32(shared.rowBytes), shared.buffer
+		sharedDown.Buffer = shared.buffer
 	}
-	record(p.step, "experts_add", k.pipeline, grid{x: k.groups(w.out), y: o.dst.Rows, simdgroups: k.simdgroups}, &a,
-		down, sharedDown, at(o.h), at(o.routing), into(o.dst), bind(e.DownBias, at(o.h)))
+	if o.dst.Rows == 1 {
+		k, each := w.kernels.expertsAdd, teams*w.kernels.expertsAdd.rows
+		g := grid{x: (w.out + each - 1) / each, y: 1, simdgroups: min(k.simdgroups, int(a.slots)), shared: 4 * each * int(a.slots)}
+		record(p.step, "experts_add", k.pipeline(p, o.h, 0), g, &a, down, sharedDown, at(o.h), at(o.routing), into(o.dst), bias)
+	} else {
+		by := weighArgs{cols: uint32(w.out), used: uint32(o.used()), slots: a.slots, routingStride: uint32(o.routing.Stride), dstStride: uint32(o.dst.Stride)}
+		p.inChoices(o.routing, w, w, int(a.slots), w.kernels.expertDownTile.from, func(from, to int, c groupedChoices) {
+			h := at(o.h.Span(from, to))
+			if k := w.kernels.expertDownTile; c.key.tile == choicesTile {
+				record(p.step, "experts_down", k.pipeline(p, o.h, 0), k.grid(w.out, k.rows, c.count*choicesTile), &a, down, sharedDown, h, c.choices, c.tiles, c.rest, bias)
+			} else {
+				k := forRows(w.kernels.expertsDown, c.key.tile)
+				record(p.step, "experts_down", k.pipeline(p, o.h, 0), grid{x: k.groups(w.out), y: c.count, simdgroups: k.simdgroups}, &a, down, sharedDown, h, c.choices, c.tiles, c.rest, bias)
+			}
+			record(p.step, "experts_add", p.kernels.weighExperts, byColumn(w.out, to-from), &by, c.rest, at(o.routing.Span(from, to)), into(o.dst.Span(from, to)))
+		})
+	}
 	if separate {
 		shared := o.shared()
 		shared.portable(p)
@@ -132,7 +188,7 @@ type grouped struct {
 }
 
 type groupArgs struct {
-	rows, used, experts, routingStride, tiles uint32
+	rows, used, slots, experts, routingStride, tiles, tile uint32
 }
 
 // layOut sets the places of choices and tiles that are written to scratch memory.
@@ -141,64 +197,51 @@ func (g *grouped) layOut(s *room, choices int) {
 	g.tiles.Offset, g.rest.Offset = 4*choices, 4*groupedInts*choices
 }
 
-// group records the dispatch that sorts a routing's choices by expert and divides them into tiles.
-func (p *portable) group(routing compute.Tensor, experts int) (g grouped) {
-	used := routing.Cols / 2
-	choices := (routing.Rows*used + 3) &^ 3
-	g.count = min(choices/choicesTile+experts, routing.Rows*used)
-	g.layOut(&p.scratch, choices)
-	a := groupArgs{rows: uint32(routing.Rows), used: uint32(used), experts: uint32(experts), routingStride: uint32(routing.Stride), tiles: uint32(g.count)}
-	record(p.step, "group_experts", p.kernels.groupExperts, grid{x: 1, y: 1, simdgroups: groupThreads / 32, shared: 4 * experts}, &a,
+// expertsPerRow is the share of the experts for which the geometry gives the number of rows from
+// which choices are multiplied in tiles: rows that each use one expert in so many. For models that
+// use another share, the number is scaled.
+const expertsPerRow = 16
+
+// tileOfChoices returns the maximum number of choices per tile: choicesTile, or the number of
+// inputs of a kernel for few choices.
+func tileOfChoices(rows, used, experts, from int) int {
+	switch choices := rows * used; {
+	case expertsPerRow*choices >= from*experts:
+		return choicesTile
+	case choices <= experts:
+		return 2
+	default:
+		return 4
+	}
+}
+
+// inChoices groups a routing by expert, in parts that fit into scratch memory with the down
+// products of their choices, and calls op for each part. The parameter from is the number of rows
+// from which tiles are used.
+func (p *portable) inChoices(routing compute.Tensor, w, down *weight, slots, from int, op func(from, to int, c groupedChoices)) {
+	p.inParts(routing.Rows, slots*(groupedInts+down.out), func(first, to int) {
+		part := routing.Span(first, to)
+		op(first, to, p.groupChoices(part, w, slots, tileOfChoices(routing.Rows, routing.Cols/2, w.matrices, from)))
+	})
+}
+
+// groupChoices records the grouping of a routing. It records nothing if scratch memory already
+// holds that grouping.
+func (p *portable) groupChoices(routing compute.Tensor, w *weight, slots, tile int) groupedChoices {
+	key := groupingKey{routing, routing.Buffer.(*memory).version, slots, tile}
+	if p.grouped.key == key && p.grouped.version == p.scratch.version {
+		return p.grouped
+	}
+	g, all := groupedChoices{key: key}, routing.Rows*slots
+	g.count = min(all/tile+w.matrices+1, all)
+	g.layOut(&p.scratch, (all+3)&^3)
+	g.version = p.scratch.version
+	a := groupArgs{
+		rows: uint32(routing.Rows), used: uint32(routing.Cols / 2), slots: uint32(slots), experts: uint32(w.matrices), routingStride: uint32(routing.Stride),
+		tiles: uint32(g.count), tile: uint32(tile),
+	}
+	record(p.step, "group_experts", p.kernels.groupExperts, grid{x: 1, y: 1, simdgroups: groupThreads / 32, shared: 8 * (w.matrices + 1)}, &a,
 		at(routing), g.choices, g.tiles)
+	p.grouped = g
 	return g
-}
-
-type expertTileArgs struct {
-	n, rowBytes, out, used, xStride, dstStride, activation, biased uint32
-}
-
-func (p *portable) gatedExpertTiles(o *gatedExperts, w *weight) {
-	e, k := &o.experts, w.kernels.expertGatedTile
-	a := expertTileArgs{
-		n: uint32(w.in), rowBytes: uint32(w.rowBytes), out: uint32(w.out), used: uint32(o.used()), xStride: uint32(o.x.Stride),
-		dstStride: uint32(o.dst.Stride), activation: uint32(e.Activation), biased: flag(e.GateBias != nil),
-	}
-	p.inParts(o.dst.Rows, o.used()*groupedInts, func(from, to int) {
-		g := p.group(o.routing.Span(from, to), w.matrices)
-		record(p.step, "gated_experts", k.pipeline, k.grid(w.out, k.rows/2, g.count*choicesTile), &a,
-			Binding{Buffer: w.buffer}, bind(e.Up, Binding{}), at(o.x.Span(from, to)), g.choices, g.tiles, into(o.dst.Span(from, to)),
-			bind(e.GateBias, at(o.x)), bind(e.UpBias, at(o.x)))
-	})
-	if e.SharedGate == nil {
-		return
-	}
-	if shared := o.shared(); e.SharedGate.Type() == e.SharedUp.Type() {
-		p.gatedTile(&shared, true)
-	} else {
-		shared.portable(p)
-	}
-}
-
-type weighArgs struct {
-	cols, used, routingStride, dstStride uint32
-}
-
-func (p *portable) expertTilesAdd(o *expertsAdd, w *weight) {
-	e, k := &o.experts, w.kernels.expertDownTile
-	a := expertTileArgs{
-		n: uint32(w.in), rowBytes: uint32(w.rowBytes), out: uint32(w.out), used: uint32(o.used()), xStride: uint32(o.h.Stride),
-		dstStride: uint32(w.out), biased: flag(e.DownBias != nil),
-	}
-	by := weighArgs{cols: uint32(w.out), used: uint32(o.used()), routingStride: uint32(o.routing.Stride), dstStride: uint32(o.dst.Stride)}
-	p.inParts(o.dst.Rows, o.used()*(groupedInts+w.out), func(from, to int) {
-		routing := o.routing.Span(from, to)
-		g := p.group(routing, w.matrices)
-		record(p.step, "experts_down", k.pipeline, k.grid(w.out, k.rows, g.count*choicesTile), &a,
-			Binding{Buffer: w.buffer}, at(o.h.Span(from, to)), g.choices, g.tiles, g.rest, bind(e.DownBias, at(o.h)))
-		record(p.step, "experts_add", p.kernels.weighExperts, byColumn(w.out, to-from), &by, g.rest, at(routing), into(o.dst.Span(from, to)))
-	})
-	if e.SharedDown != nil {
-		d := e.SharedDown.(*weight)
-		p.productTile("experts_add", o.dst, o.h.Slice(o.used()*w.in, d.in), d, tileArgs{add: 1}, false)
-	}
 }

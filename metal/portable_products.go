@@ -4,6 +4,12 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
+// tiles reports whether the product with some rows of activations is computed in tiles.
+func (w *weight) tiles(rows int) bool {
+	k := &w.kernels.productTile
+	return k.fits(w, rows, k.rows)
+}
+
 // sameType returns the number of weights at the beginning that have the same type and can share a
 // dispatch, at most three, and the sum of their rows.
 func sameType(ws []compute.Weight) (n, cols int) {
@@ -25,13 +31,18 @@ func (o *product) name() string {
 // share a dispatch.
 func (o *product) portable(p *portable) {
 	dst, ws, concurrent := o.dst, o.weights, false
-	tiles := dst.Rows >= ws[0].(*weight).kernels.productTile.from
 	for len(ws) > 0 {
 		n, cols := 1, weightOf(ws[0]).out
-		if tiles {
+		if ws[0].(*weight).tiles(dst.Rows) {
 			p.productTile(o.name(), dst.Slice(0, cols), o.x, ws[0].(*weight), tileArgs{add: flag(o.add)}, concurrent)
 		} else {
 			n, cols = sameType(ws)
+			for i := range n { // weights for which tiles are faster have their own dispatch
+				if ws[i].(*weight).tiles(dst.Rows) {
+					n = i
+					break
+				}
+			}
 			p.productFew(o.name(), dst.Slice(0, cols), o.x, ws[:n], productArgs{add: flag(o.add)}, concurrent)
 		}
 		dst, ws, concurrent = dst.Slice(cols, dst.Cols-cols), ws[n:], true
@@ -73,7 +84,7 @@ func (p *portable) productFew(name string, dst, x compute.Tensor, ws []compute.W
 	a.out, a.groups0, a.groups1 = out, uint32(groups[0]), uint32(groups[1])
 	g := k.grid(groups[0]+groups[1]+groups[2], dst.Rows)
 	g.z, g.concurrent = first.matrices, concurrent
-	record(p.step, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], at(x), into(dst))
+	record(p.step, name, k.pipeline(p, x, int(a.xMatrix)), g, &a, bound[0], bound[1], bound[2], at(x), into(dst))
 }
 
 type tileArgs struct {
@@ -92,7 +103,7 @@ func (p *portable) productTile(name string, dst, x compute.Tensor, w *weight, a 
 	k := w.kernels.productTile
 	g := k.grid(w.out, k.rows, dst.Rows)
 	g.z, g.concurrent = w.matrices, concurrent
-	record(p.step, name, k.pipeline, g, &a, Binding{Buffer: w.buffer}, at(x), into(dst))
+	record(p.step, name, k.pipeline(p, x, int(a.xMatrix)), g, &a, Binding{Buffer: w.buffer}, at(x), into(dst))
 }
 
 func (p *portable) gatedTile(o *gatedProduct, concurrent bool) {
@@ -102,7 +113,7 @@ func (p *portable) gatedTile(o *gatedProduct, concurrent bool) {
 	k := w.kernels.gatedTile
 	g := k.grid(w.out, k.rows/2, o.dst.Rows)
 	g.concurrent = concurrent
-	record(p.step, "gated_product", k.pipeline, g, &a, bind(o.gate, Binding{}), bind(o.up, Binding{}), at(o.x), into(o.dst))
+	record(p.step, "gated_product", k.pipeline(p, o.x, 0), g, &a, bind(o.gate, Binding{}), bind(o.up, Binding{}), at(o.x), into(o.dst))
 }
 
 type gatedArgs struct {
@@ -115,7 +126,7 @@ func (o *gatedProduct) portable(p *portable) {
 		p.gateSeparately(o, func(products *product) { products.portable(p) })
 		return
 	}
-	if o.dst.Rows >= w.kernels.gatedTile.from {
+	if k := &w.kernels.gatedTile; k.fits(w, o.dst.Rows, k.rows/2) {
 		p.gatedTile(o, false)
 		return
 	}
@@ -124,7 +135,7 @@ func (o *gatedProduct) portable(p *portable) {
 		n: uint32(w.in), rowBytes: uint32(w.rowBytes), rows: uint32(o.dst.Rows), xStride: uint32(o.x.Stride), dstStride: uint32(o.dst.Stride),
 		out: uint32(w.out), activation: uint32(o.activation),
 	}
-	record(p.step, "gated_product", k.pipeline, k.grid(k.groups(w.out), o.dst.Rows), &a,
+	record(p.step, "gated_product", k.pipeline(p, o.x, 0), k.grid(k.groups(w.out), o.dst.Rows), &a,
 		bind(o.gate, Binding{}), bind(o.up, Binding{}), at(o.x), into(o.dst))
 }
 
@@ -147,7 +158,7 @@ func (p *portable) gateSeparately(o *gatedProduct, multiply func(products *produ
 
 func (o *expand) portable(p *portable) {
 	w := o.vb.(*weight)
-	if o.dst.Rows >= w.kernels.productTile.from {
+	if w.tiles(o.dst.Rows) {
 		p.productTile("expand", o.dst, o.ctx, w, tileArgs{xMatrix: uint32(w.in), dstMatrix: uint32(w.out)}, false)
 		return
 	}
@@ -161,7 +172,7 @@ type absorbArgs struct {
 func (o *absorb) portable(p *portable) {
 	w, dims := o.kb.(*weight), o.rope.dims
 	k := forRows(w.kernels.absorb, o.dst.Rows)
-	groups, tiles := k.groups(w.out), o.dst.Rows >= w.kernels.productTile.from
+	groups, tiles := k.groups(w.out), w.tiles(o.dst.Rows)
 	if tiles { // the tiled kernel only multiplies; the kernel below rotates
 		p.productTile("absorb", o.dst, o.q, w, tileArgs{xMatrix: uint32(w.in + dims), dstMatrix: uint32(w.out + dims)}, false)
 		groups = 0
@@ -172,5 +183,5 @@ func (o *absorb) portable(p *portable) {
 	}
 	g := k.grid(groups+1, o.dst.Rows)
 	g.z, g.concurrent = w.matrices, tiles
-	record(p.step, "absorb", k.pipeline, g, &a, Binding{Buffer: w.buffer}, at(o.q), Binding{Buffer: o.rope.buffer}, p.slotMapping, into(o.dst))
+	record(p.step, "absorb", k.pipeline(p, o.q, w.in+dims), g, &a, Binding{Buffer: w.buffer}, at(o.q), Binding{Buffer: o.rope.buffer}, p.slotMapping, into(o.dst))
 }

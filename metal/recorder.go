@@ -33,7 +33,7 @@ type recorder interface {
 type weightSizes struct{ stored, staging, scratch int }
 
 func newRecorder(b *Backend, mode Mode) (recorder, error) {
-	general := &portable{&b.step}
+	general := &portable{step: &b.step}
 	if !b.device.Info().NvidiaKernels {
 		return general, nil
 	}
@@ -41,9 +41,14 @@ func newRecorder(b *Backend, mode Mode) (recorder, error) {
 }
 
 // portable records operations with the kernels in Metal's language.
-type portable struct{ *step }
+type portable struct {
+	*step
+	grouped groupedChoices
+}
 
 func (p *portable) record(operations []call) {
+	p.grouped = groupedChoices{} // the CPU may have written to the routing
+	p.fuse(operations)
 	for i := range operations {
 		p.splitNext = p.splitNext || operations[i].splitBefore
 		operations[i].portable(p)

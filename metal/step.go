@@ -243,6 +243,7 @@ func (s *step) submit() {
 		s.fail(err)
 		return
 	}
+	s.splitEarly()
 	ticket, err := s.device.Submit(s.work)
 	if err != nil {
 		s.fail(err)
@@ -267,6 +268,16 @@ func (b *Backend) Await(inFlight int) error {
 		s.wait()
 	}
 	return err
+}
+
+// earlyPart is the number of dispatches after which a step's first command buffer may end, if no
+// other step is in flight: the GPU then computes them while the driver encodes the rest.
+const earlyPart = 40
+
+func (s *step) splitEarly() {
+	if s.inFlight == 0 && len(s.work) >= 2*earlyPart {
+		s.work[earlyPart].SplitBefore = true
+	}
 }
 
 // wait waits for all submissions in flight. It sets s.err on failure.

@@ -39,3 +39,19 @@ func TestSlotsAreLocatedOnceAStep(t *testing.T) {
 		require.Equal(t, int32(-1), slot(0, 0), "a later layer does not set the slots again")
 	}
 }
+
+// TestStepsAreSplitEarly checks that only a step for which the GPU would wait is split, after the
+// same number of dispatches, and only if as many follow.
+func TestStepsAreSplitEarly(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		dispatches, inFlight int
+		split                bool
+	}{{80, 0, true}, {500, 0, true}, {79, 0, false}, {500, 1, false}} {
+		s := step{work: make([]Dispatch, c.dispatches), inFlight: c.inFlight}
+		s.splitEarly()
+		for i := range s.work {
+			require.Equal(t, c.split && i == earlyPart, s.work[i].SplitBefore, "dispatch %d of %d", i, c.dispatches)
+		}
+	}
+}

@@ -81,6 +81,45 @@ func TestAddressSpaces(t *testing.T) {
 
 // alloca is in the lines of LLVM's assembly that reserve memory for a variable.
 const alloca = " = alloca "
+var (
+	comments     = regexp.MustCompile(`//[^\n]*|"[^"]*"`)
+	spaces       = `(?:device|threadgroup|constant|thread)\s+(?:const\s+)?(?:typename\s+)?`
+	memoryTypes  = `(?:bool|float[24]?|half4?|u?int[234]?|uchar|ushort[24]?|packed_\w+|atomic_uint|X|W::Packed|[A-Z][a-zA-Z]*(?:Args|Tile|Slot|Row|Place|Packed))`
+	pointers     = regexp.MustCompile(`\b(` + spaces + `)?(?:const\s+)?` + memoryTypes + `\s*[*&]\s*(?:\w+|\))`)
+	staticMember = regexp.MustCompile(`^(?:` + spaces + `)`)
+)
+
+// unqualified returns the pointers and references of a source that have no address space.
+// strict.h, in which thread is nothing, cannot find them, but Metal's compiler refuses them.
+func unqualified(text string) (found []string) {
+	for _, m := range pointers.FindAllString(comments.ReplaceAllString(text, ""), -1) {
+		if !staticMember.MatchString(m) {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+// TestPointersHaveAddressSpaces checks every kernel file and header.
+func TestPointersHaveAddressSpaces(t *testing.T) {
+	t.Parallel()
+	files, err := fs.Glob(os.DirFS("kernels"), "*.*")
+	require.NoError(t, err)
+	count := 0
+	for _, name := range files {
+		text, err := os.ReadFile("kernels/" + name)
+		require.NoError(t, err)
+		require.Empty(t, unqualified(string(text)), name)
+		count += len(pointers.FindAllString(string(text), -1))
+	}
+	require.Greater(t, count, 200)
+	for text, want := range map[string]int{
+		"void f(float* p)": 1, "void f(device const float* p, uint& n)": 1, "float* q = p;": 1, "(const uint4*)b": 1,
+		"void f(thread const W::Packed& p)": 0, "float a = b * c;": 0, "// float* p": 0, "threadgroup uint* rows = (threadgroup uint*)(sees + 1);": 0,
+	} {
+		require.Len(t, unqualified(text), want, text)
+	}
+}
 
 // inMemory returns the functions of a source that store a thread's arrays in memory after
 // optimisation. On a GPU, memory is many times slower than registers. Like Apple's toolchain,

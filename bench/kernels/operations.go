@@ -32,7 +32,7 @@ var kernelsOf = map[string]string{
 	"attn_q_a": metal.Product, "attn_q_b": metal.Product, "attn_kv_a_mqa": metal.Product, "attn_v_b": metal.Product,
 	"ffn_down": metal.Product, "ffn_down_shexp": metal.Product, "nextn.eh_proj": metal.Product, "output": metal.Product,
 	"attn_k_b": metal.Absorb, "ffn_gate": metal.GatedProduct, "ffn_gate_shexp": metal.GatedProduct,
-	"ffn_gate_inp": metal.Route, "ffn_gate_exps": metal.GatedExperts, "ffn_down_exps": metal.ExpertsAdd,
+	"ffn_gate_inp": metal.Product, "ffn_gate_exps": metal.GatedExperts, "ffn_down_exps": metal.ExpertsAdd,
 }
 
 // Operations lists the operations of a model's file on a GPU with a cache of type kv. Operations
@@ -69,7 +69,7 @@ func Operations(f *gguf.File, kv gguf.Type) ([]Operation, error) {
 		if len(t.Shape) == 3 {
 			o.Matrices = t.Shape[2]
 		}
-		if kernel == metal.GatedExperts || kernel == metal.ExpertsAdd || kernel == metal.Route {
+		if kernel == metal.GatedExperts || kernel == metal.ExpertsAdd {
 			o.Used = int(used)
 		}
 		add(o)
@@ -107,8 +107,6 @@ func (o *Operation) String() string {
 // positions. The rows of attention belong to one sequence.
 func (o *Operation) work(r *rig, maxRows, context int) func(rows, context int) work {
 	switch o.Kernel {
-	case metal.Route:
-		return o.route(r, maxRows)
 	case metal.GatedExperts, metal.ExpertsAdd:
 		return o.experts(r, maxRows)
 	case metal.Attention:
@@ -156,15 +154,6 @@ func repeat(times int, b *compute.Batch, do func(s compute.Step, i int)) work {
 			do(s, i)
 		}
 	}}
-}
-
-func (o *Operation) route(r *rig, maxRows int) func(rows, context int) work {
-	ws, _ := r.weights(o.Type, o.In, o.Out)
-	x, dst := r.values(maxRows, o.In), r.buffer(maxRows, 2*o.Used)
-	rule := compute.RouteShape{Experts: o.Out, Used: o.Used, Gating: compute.GatingSigmoid, Normalise: true, Scale: 1}
-	return func(rows, _ int) work {
-		return repeat(len(ws), separate(rows, nil), func(s compute.Step, i int) { s.Route(dst.Head(rows), x.Head(rows), ws[i], nil, rule) })
-	}
 }
 
 // experts implements the method work for GatedExperts and ExpertsAdd. Each row and each repetition

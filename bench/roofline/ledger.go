@@ -7,6 +7,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ingot-run/ingot/engine/gguf"
@@ -56,7 +57,7 @@ func newLedger(dev metal.Device, f *gguf.File, architecture string, s Step) (*le
 // Info implements metal.Device. It turns off the kernels that run only on other GPUs than Apple's.
 func (l *ledger) Info() metal.Info {
 	info := l.Device.Info()
-	info.NvidiaKernels, info.SplitAttention = false, false
+	info.NvidiaKernels = false
 	return info
 }
 
@@ -99,8 +100,8 @@ func (l *ledger) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 // experts are first, and the step reads only the experts that its rows use. The buffers with other
 // weights follow. Small weights, such as norms and biases, are not counted.
 var weights = map[string]struct{ routed, others int }{
-	metal.Product: {0, 3}, metal.GatedProduct: {0, 2}, metal.ProductTile: {0, 1}, metal.GatedTile: {0, 2}, metal.Absorb: {0, 1}, metal.Route: {0, 1},
-	metal.GatedExperts: {2, 2}, metal.ExpertsAdd: {1, 1}, metal.ExpertGatedTile: {2, 0}, metal.ExpertDownTile: {1, 0},
+	metal.Product: {0, 3}, metal.GatedProduct: {0, 2}, metal.ProductTile: {0, 1}, metal.GatedTile: {0, 2}, metal.Absorb: {0, 1},
+	metal.GatedExperts: {2, 2}, metal.ExpertsAdd: {1, 1}, metal.ExpertsDown: {1, 1}, metal.ExpertGatedTile: {2, 2}, metal.ExpertDownTile: {1, 1},
 }
 
 // of returns the minimum work of a dispatch.
@@ -112,7 +113,10 @@ func (l *ledger) of(w *metal.Dispatch) Dispatch {
 		l.rows = w.Groups[1] // all further dispatches have only the rows that reach the output head
 	case "top":
 		d.Bytes = 4 * float64(argument(w, 0)) * float64(l.rows)
-	case metal.Attention, metal.AttentionTile:
+	case metal.Attention:
+		d.Kernel += "_v" + strconv.Itoa(valuesOf(argument(w, 3)))
+		l.attention(&d, w)
+	case metal.AttentionTile:
 		l.attention(&d, w)
 	case metal.Absorb:
 		if w.Groups[0] > 1 { // otherwise, this dispatch only rotates, and a separate one multiplies in tiles
@@ -122,6 +126,15 @@ func (l *ledger) of(w *metal.Dispatch) Dispatch {
 		l.products(&d, k, w)
 	}
 	return d
+}
+
+// valuesOf returns the number of values per lane with which attention of few rows is measured:
+// heads of MLA take longer than others.
+func valuesOf(dim uint32) int {
+	if dim > 128 {
+		return 16
+	}
+	return 4
 }
 
 // products adds the work of the weights that a dispatch reads.

@@ -81,8 +81,8 @@ func TestPredictWithoutMeasurements(t *testing.T) {
 	require.NoError(t, roofline.WriteTable(&table, list))
 	require.Contains(t, table.String(), "A prediction, not a measurement: nothing was run.")
 	require.Contains(t, table.String(), "reached on an all. No Mac was measured.")
-	require.Contains(t, table.String(), ": absorb Q5_0, attention_v16 F16, experts_add Q4_K, gated_experts Q4_K, latents F16, route F32.\n")
-	require.Contains(t, table.String(), "another type of weights or cache: embed Q4_K, gated_product Q4_K, product Q4_K, product Q6_K.\n")
+	require.Contains(t, table.String(), ": absorb Q5_0, attention_v16 F16, experts_add Q4_K, gated_experts Q4_K, latents F16.\n")
+	require.Contains(t, table.String(), "another type of weights or cache: embed Q4_K, gated_product Q4_K, product F32, product Q4_K, product Q6_K.\n")
 }
 
 // TestPredictPrompt checks that a prompt takes the time of its steps, of which only the last has an

@@ -52,7 +52,6 @@ func TestOpenFails(t *testing.T) {
 		"no device":  {func(s *fake) { s.Fail(noDevice, 0, "none") }, "finds no device", true},
 		"old device": {func(s *fake) { s.Settings.Family = 1005 }, `family "Apple5"`, true},
 		"no queue":   {func(s *fake) { s.Fail(noQueue, 0, "none") }, "command queue", false},
-		"no set":     {func(s *fake) { s.Fail(noResidency, 0, "not today") }, "residency set: not today", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,6 +63,21 @@ func TestOpenFails(t *testing.T) {
 			require.Empty(t, s.Live())
 		})
 	}
+}
+
+// TestVirtualGPU opens a GPU like those of virtual machines: its family is too old, and it cannot
+// have a residency set. The variable admits it.
+func TestVirtualGPU(t *testing.T) {
+	t.Setenv(anyVariable, "1")
+	s := startFake(t, nil)
+	s.Settings.Family = 1005
+	s.Fail(noResidency, 0, "not in a virtual machine")
+	d := opened(t, s)
+	require.Equal(t, "Apple5", d.Info().Family)
+	require.False(t, d.Info().ResidencySets)
+	b := newBuffer(t, d, 128, metal.Shared)
+	require.NoError(t, run(d, one(kernel(t, d, metal.Release, "increase"), make([]byte, 8), b, b)))
+	require.Zero(t, s.Sent("MTLResidencySet", "requestResidency"))
 }
 
 func TestOpenWithoutLibraries(t *testing.T) {

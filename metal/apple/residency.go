@@ -1,9 +1,6 @@
 package apple
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // idleTime is the time without submissions after which residency is requested again. Meanwhile, the
 // system may have ended the residency; Metal does not document when that happens.
@@ -11,26 +8,28 @@ const idleTime = time.Second
 
 // residency is a residency set with all buffers, so that the system neither checks them at every
 // submission nor evicts them between submissions. On systems without residency sets (before macOS
-// 15), it is the zero value, whose methods do nothing.
+// 15) and on GPUs that cannot have one, such as those of virtual machines, it is the zero value,
+// whose methods do nothing.
 type residency struct {
 	set     id
 	changed bool      // whether the set has changed since it was committed
 	used    time.Time // time of the last submission
 }
 
-func (r *residency) open(d *Device) error {
-	if !d.info.ResidencySets {
-		return nil
+// open makes the set and reports whether there is one. Work runs without it too.
+func (r *residency) open(d *Device) bool {
+	if !d.objc.responds(d.device, deviceNewResidencySet) {
+		return false
 	}
 	o := d.objc
 	descriptor := o.instance("MTLResidencySetDescriptor")
 	defer o.release(&descriptor)
 	r.set = o.own(id(o.send(d.device, deviceNewResidencySet, uintptr(descriptor), o.failurePointer())))
 	if r.set == 0 {
-		return fmt.Errorf("make a residency set: %s", o.failureText())
+		return false
 	}
 	r.attach(d)
-	return nil
+	return true
 }
 
 func (r *residency) attach(d *Device) {

@@ -7,6 +7,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -155,9 +156,13 @@ func (d *Device) describe() (arch string, err error) {
 			return "", err
 		}
 	}
+	nvidia, err := nvidiaKernels()
+	if err != nil {
+		return "", err
+	}
 	d.info = metal.Info{
 		Driver: "cuda", Name: name, Family: fmt.Sprintf("sm_%d%d", major, minor),
-		MaxThreadgroup: threads, ThreadgroupMemory: shared, NvidiaKernels: true, SplitAttention: true,
+		MaxThreadgroup: threads, ThreadgroupMemory: shared, NvidiaKernels: nvidia,
 		CompilesByType: true, OrderedMatrices: true,
 	}
 	clock, noClock := c.integer(cuDeviceGetAttribute, attributeMemoryClock, d.device)
@@ -170,6 +175,22 @@ func (d *Device) describe() (arch string, err error) {
 	}
 	d.overlaps = major >= 9 && c.at[cuGraphAddDependencies] != 0
 	return d.info.Family, nil
+}
+
+// kernelsVariable is an environment variable for tests and benchmarks. The value "portable" leaves
+// all operations to the kernels in Metal's language.
+const kernelsVariable = "INGOT_CUDA_KERNELS"
+
+// nvidiaKernels reports whether the backend may use the kernels in CUDA C++.
+func nvidiaKernels() (bool, error) {
+	switch v := os.Getenv(kernelsVariable); v {
+	case "":
+		return true, nil
+	case "portable":
+		return false, nil
+	default:
+		return false, fmt.Errorf("%s is %q: unset it for NVIDIA's kernels, or set it to portable for those in Metal's language", kernelsVariable, v)
+	}
 }
 
 // do runs f on a thread with the device's context. If f fails in a way that destroys the context,

@@ -63,7 +63,6 @@ template <class T> struct simdgroup_matrix {
     const T* at;
     uint row_step, col_step;
     vec<T, 2>& thread_elements() { return *(vec<T, 2>*)e; }
-    T element(uint r, uint c) const { return at[r * row_step + c * col_step]; }
     static uint row(uint lane) { return (lane / 4 & 4) + lane / 2 % 4; }
     static uint col(uint lane) { return (lane / 4 & 2) * 2 + lane % 2 * 2; }
 };
@@ -82,16 +81,36 @@ template <class T> inline void simdgroup_store(const simdgroup_matrix<T>& m, T* 
     UNROLL for (uint i = 0; i < 2; i++) to[r * stride + c + i] = m.e[i];
 }
 
+// load_line reads the eight elements of a line of a matrix, which are next to each other in
+// threadgroup memory at a multiple of 16 bytes.
+inline void load_line(const float* from, float* v) {
+    UNROLL for (uint i = 0; i < 8; i += 4) {
+        float4 four = *(const float4*)(from + i);
+        UNROLL for (uint j = 0; j < 4; j++) v[i + j] = four[j];
+    }
+}
+
 // simdgroup_multiply_accumulate computes d = a·b + c. Each element is a chain of fused
-// multiply-adds in order.
-template <class T>
-inline void simdgroup_multiply_accumulate(simdgroup_matrix<T>& d, const simdgroup_matrix<T>& a, const simdgroup_matrix<T>& b, const simdgroup_matrix<T>& c) {
-    uint lane = threadIdx.x % 32, row = a.row(lane), col = a.col(lane);
-    T sum0 = c.e[0], sum1 = c.e[1];
-    UNROLL for (uint k = 0; k < 8; k++) {
-        T x = a.element(row, k);
-        sum0 = fma(x, b.element(k, col), sum0);
-        sum1 = fma(x, b.element(k, col + 1), sum1);
+// multiply-adds in order. The rows of a, and the rows of b or, if b was transposed, its columns,
+// are lines.
+inline void simdgroup_multiply_accumulate(simdgroup_float8x8& d, const simdgroup_float8x8& a, const simdgroup_float8x8& b, const simdgroup_float8x8& c) {
+    uint lane = threadIdx.x % 32, col = a.col(lane);
+    float sum0 = c.e[0], sum1 = c.e[1], x[8];
+    load_line(a.at + a.row(lane) * a.row_step, x);
+    if (b.row_step == 1) {
+        float y0[8], y1[8];
+        load_line(b.at + col * b.col_step, y0);
+        load_line(b.at + (col + 1) * b.col_step, y1);
+        UNROLL for (uint k = 0; k < 8; k++) {
+            sum0 = fma(x[k], y0[k], sum0);
+            sum1 = fma(x[k], y1[k], sum1);
+        }
+    } else {
+        UNROLL for (uint k = 0; k < 8; k++) {
+            float2 y = *(const float2*)(b.at + k * b.row_step + col);
+            sum0 = fma(x[k], y.x, sum0);
+            sum1 = fma(x[k], y.y, sum1);
+        }
     }
     d.e[0] = sum0;
     d.e[1] = sum1;

@@ -122,7 +122,7 @@ func (d *Device) Info() metal.Info {
 	defer d.compiling.Unlock()
 	return metal.Info{
 		Driver: "emulator", Name: d.compiler.name(), Memory: d.options.Memory, MaxBuffer: d.options.Memory,
-		MaxThreadgroup: 1024, ThreadgroupMemory: 32 << 10, UnifiedMemory: !d.options.Discrete, SplitAttention: d.options.Discrete, LanguageVersion: "3.1", MathMode: math[d.mode],
+		MaxThreadgroup: 1024, ThreadgroupMemory: 32 << 10, UnifiedMemory: !d.options.Discrete, LanguageVersion: "3.1", MathMode: math[d.mode],
 	}
 }
 

@@ -194,6 +194,21 @@ template <uint n> inline void tree_sums(float* v, INGOT_SITE) {
     }
     for (uint i = 1; i < ingot::lanes; i++) __builtin_memcpy(all[i], all[0], n * sizeof(float));
 }
+// strand_sums of kernels/quants.h as one operation.
+#define STRAND_SUMS
+template <uint n> inline void strand_sums(float* v, uint, INGOT_SITE) {
+    const char(*slots)[16] = ingot::meet(v, file, line);
+    if (!ingot::computes()) return;
+    for (uint first = 0; first < ingot::lanes; first += 8) {
+        float* to = ingot::shown<float*>(slots, first);
+        for (uint s = 1; s < 8; s++) {
+            const float* from = ingot::shown<float*>(slots, first + s);
+#pragma GCC ivdep
+            for (uint k = 0; k < n; k++) to[k] += from[k];
+        }
+        for (uint s = 1; s < 8; s++) __builtin_memcpy(ingot::shown<float*>(slots, first + s), to, n * sizeof(float));
+    }
+}
 #endif
 inline bool simd_any(bool v, INGOT_SITE) { return fold((uint)v, [](uint a, uint b) { return a | b; }, file, line); }
 inline bool simd_all(bool v, INGOT_SITE) { return fold((uint)v, [](uint a, uint b) { return a & b; }, file, line); }

@@ -1,7 +1,7 @@
 // Projection of MLA's queries into the latent space. The backend instantiates the templates that
 // its geometry chooses.
-#include "quants.h"
-#include "pages.h"
+#include "products.h"
+#include "slots.h"
 #include "rope.h"
 
 struct AbsorbArgs {
@@ -40,13 +40,15 @@ kernel void absorb(
         }
         return;
     }
-    uint first = (group.x * simdgroups + simdgroup) * R;
+    uint first = (group.x * simdgroups + simdgroup) * teams * R;
     if (first >= args.latent) return;
+    first = own_rows(first, lane, R);
+    uint at = min(first, args.latent - 1);
     float sums[R * N];
-    device const uchar* w = kb + (ulong(group.z) * args.latent + first) * args.row_bytes;
-    products<W, R, N>(w, args.row_bytes, args.latent - first, q, args.q_stride, args.rows - row, args.nope, lane, sums);
+    device const uchar* w = kb + (ulong(group.z) * args.latent + at) * args.row_bytes;
+    products<W, R, N>(w, args.row_bytes, args.latent - at, q, args.q_stride, args.rows - row, args.nope, lane, sums);
     UNROLL for (uint i = 0; i < R * N; i++) {
         uint r = i / N, j = i % N;
-        if (lane == i % 32 && first + r < args.latent && row + j < args.rows) dst[j * args.dst_stride + first + r] = sums[i];
+        if (lane % strands == i % strands && first + r < args.latent && row + j < args.rows) dst[j * args.dst_stride + first + r] = sums[i];
     }
 }

@@ -1,5 +1,8 @@
 // Code that the attention kernels share.
 //
+// A score is summed in four parts: part i has the products of the dimensions 8i to 8i+7 of every
+// 32. The result is (part 0 + part 1) + (part 2 + part 3).
+//
 // The keys of a row are processed in splits of split_keys positions, and each split in blocks
 // of 32. The result of a split is its largest score m, the sum l of the weights exp(score-m), and
 // the weighted sum of the values. Splits are joined in order. Every kernel computes in this order,
@@ -15,7 +18,7 @@ struct AttentionArgs {
     uint dst_stride;
     uint page_size;
     uint latent;  // 1 if the value of a position is the first part of its key, as in MLA
-    uint splits;  // splits per row and head whose results are stored separately; 0 if a simdgroup processes all splits of a row
+    uint splits;  // splits per row and head whose results are stored separately; 0 if a threadgroup processes all splits of a row
     float scale;
     uint window;  // maximum number of positions to which a row attends; 0 for all
     uint sinks;   // 1 if each query head has a sink: a score that is part of the softmax and has no value

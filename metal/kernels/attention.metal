@@ -1,12 +1,25 @@
-// Attention over KV pages for rows of any sequences. A simdgroup processes a few query heads of a
-// row, and each lane one key at a time. If each split has its own threadgroup, attention_join joins
-// the splits. Otherwise, attention itself does.
+// Attention over KV pages for few rows of any sequences. A threadgroup of eight simdgroups takes a
+// split of the keys and some of the query heads of a key head. A simdgroup scores a block of 32
+// keys, with four lanes for each key; then each thread sums one or more columns of the values over
+// all keys. attention_join joins the splits, unless one threadgroup processes all of them.
 #include "attention.h"
 
-// attention takes Q query heads of one key head at a time, so that keys and values are read once
-// for all of them. Values have up to 32·V dimensions. Grid: (splits or 1, heads / Q / simdgroups,
-// rows).
-template <typename P, uint V, uint Q>
+constant uint blocks = split_keys / 32;  // per split
+constant uint threads = split_keys;      // one simdgroup per block
+
+// add_scores adds the products of eight dimensions of four keys and of Q queries to scores. The
+// queries are padded values apart.
+template <uint Q>
+inline void add_scores(thread const float4 (&k)[4][2], threadgroup const float* query, uint padded, thread float (&scores)[Q][4]) {
+    UNROLL for (uint h = 0; h < Q; h++) {
+        float4 x0 = float4(*(threadgroup const float4*)(query + h * padded)), x1 = float4(*(threadgroup const float4*)(query + h * padded + 4));
+        UNROLL for (uint i = 0; i < 4; i++) scores[h][i] = add_four(k[i][1], x1, add_four(k[i][0], x0, scores[h][i]));
+    }
+}
+
+// attention takes up to Q query heads of one key head at a time, and value heads of up to 512
+// values. Grid: (splits or 1, key heads · (their query heads / Q), rows).
+template <typename P, uint Q>
 kernel void attention(
     device const float* q [[buffer(0)]],
     device const uchar* keys [[buffer(1)]],
@@ -19,137 +32,184 @@ kernel void attention(
     constant AttentionArgs& args [[buffer(8)]],
     threadgroup float* shared [[threadgroup(0)]],
     uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
-    uint simdgroup [[simdgroup_index_in_threadgroup]],
-    uint simdgroups [[simdgroups_per_threadgroup]]) {
-    uint head = (group.y * simdgroups + simdgroup) * Q;
+    uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    constexpr uint deep = Q == 1 ? 3 : Q == 2 ? 2 : 1;  // how many times 32 dimensions of keys are read at once
+    constexpr uint once = Q == 4 ? 8 : 16;              // how many keys' values are read at once
     device const Slot& at = slots[group.z];
-    uint n = at.position + 1, low = first_of(args, n);
-    if (head >= args.heads || group.x * split_keys >= n || (args.splits > 0 && (group.x + 1) * split_keys <= low)) return;
-    uint kv_head = head / (args.heads / args.kv_heads);
+    uint n = at.position + 1, low = first_of(args, n), per = args.heads / args.kv_heads, groups = (per + Q - 1) / Q;
+    if (group.x * split_keys >= n || (args.splits > 0 && (group.x + 1) * split_keys <= low)) return;
+    uint kv_head = group.y / groups, head = kv_head * per + group.y % groups * Q;
+    uint heads = min(Q, per - group.y % groups * Q);
     uint key_bytes = P::row_bytes(args.key_dim);
     uint value_bytes = args.latent != 0 ? key_bytes : P::row_bytes(args.value_dim);
     device const int* pages = tables + at.pages;
 
-    // The simdgroup's memory: its queries, the weights of a block of keys, and the page rows of
-    // that block.
     uint padded = (args.key_dim + 3) / 4 * 4;
-    threadgroup float* query = shared + simdgroup * (Q * (padded + 32) + 32);
-    threadgroup float* weights = query + Q * padded;
-    threadgroup uint* rows = (threadgroup uint*)(weights + Q * 32);
+    threadgroup float* query = shared;                       // [Q][padded]
+    threadgroup float* weights = query + Q * padded;         // [Q][256] scores, then weights
+    threadgroup float* largest = weights + Q * split_keys;   // [Q][blocks] largest score of each block
+    threadgroup float* by = largest + Q * blocks;            // [Q][blocks] factors
+    threadgroup float* added = by + Q * blocks;              // [Q][blocks] sum of the weights of each block
+    threadgroup uint* rows = (threadgroup uint*)(added + Q * blocks);  // [256] page rows of the keys
     q += group.z * args.q_stride + head * args.key_dim;
     UNROLL for (uint h = 0; h < Q; h++) {
-        for (uint d = lane; d < args.key_dim; d += 32) query[h * padded + d] = q[h * args.key_dim + d];
+        for (uint d = tid; d < args.key_dim; d += threads) query[h * padded + d] = q[min(h, heads - 1) * args.key_dim + d];
     }
-    simdgroup_barrier(mem_flags::mem_threadgroup);
 
-    float m[Q], l[Q], total[Q][V];
+    // column is the first column of the values that a thread sums. The thread sums only for the
+    // heads h with h % together == turn.
+    uint together = args.value_dim <= 64 ? 4 : args.value_dim <= 128 ? 2 : 1, wide = threads / together;
+    uint turn = tid / wide, column = tid % wide;
+    float total[Q][2], m[Q], l[Q];
     UNROLL for (uint h = 0; h < Q; h++) {
+        total[h][0] = total[h][1] = 0;
         m[h] = -INFINITY;
         l[h] = 0;
-        UNROLL for (uint i = 0; i < V; i++) total[h][i] = 0;
     }
     uint begin = args.splits > 0 ? group.x * split_keys : low / split_keys * split_keys, end = args.splits > 0 ? min(begin + split_keys, n) : n;
     for (uint split = begin; split < end; split += split_keys) {
-        float split_m[Q], split_l[Q], sums[Q][V];
-        UNROLL for (uint h = 0; h < Q; h++) {
-            split_m[h] = -INFINITY;
-            split_l[h] = 0;
-            UNROLL for (uint i = 0; i < V; i++) sums[h][i] = 0;
-        }
-        // A block can begin before the first position of the window. Lanes for earlier positions
-        // read the key of the first position, with weight 0.
-        for (uint first = max(split, low / 32 * 32); first < min(split + split_keys, n); first += 32) {
-            uint count = min(n - first, 32u), p = max(first + lane, low);
-            bool seen = lane < count && first + lane >= low;
-            float scores[Q];
-            UNROLL for (uint h = 0; h < Q; h++) scores[h] = seen ? 0.0f : -INFINITY;
-            if (lane < count) {
-                uint row = page_row(uint(pages[p / args.page_size]) * args.page_size + p % args.page_size, kv_head, args.kv_heads, args.page_size);
-                rows[lane] = row;
+        uint in_split = min(n - split, split_keys), first = split + simdgroup * 32;
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+        // Positions to which the row does not attend read the row of one to which it does, with
+        // weight 0.
+        uint p = clamp(first + lane, low, n - 1);
+        rows[tid] = page_row(uint(pages[p / args.page_size]) * args.page_size + p % args.page_size, kv_head, args.kv_heads, args.page_size);
+        simdgroup_barrier(mem_flags::mem_threadgroup);
+        if (first < n && first + 32 > low) {
+            // Lane i computes part i%4 of the scores of the keys i/4, i/4+8, i/4+16 and i/4+24.
+            uint part = lane % 4;
+            device const uchar* key[4];
+            UNROLL for (uint i = 0; i < 4; i++) key[i] = keys + ulong(rows[32 * simdgroup + 8 * i + lane / 4]) * key_bytes;
+            float scores[Q][4];
+            UNROLL for (uint h = 0; h < Q; h++) {
+                UNROLL for (uint i = 0; i < 4; i++) scores[h][i] = 0;
             }
-            if (seen) {
-                device const uchar* key = keys + ulong(rows[lane]) * key_bytes;
-                uint d = 0;
-                for (; d + 16 <= args.key_dim; d += 16) {
-                    // Issue all reads before the first use.
-                    float4 k0 = P::four(key, d), k1 = P::four(key, d + 4), k2 = P::four(key, d + 8), k3 = P::four(key, d + 12);
-                    UNROLL for (uint h = 0; h < Q; h++) {
-                        threadgroup const float4* x = (threadgroup const float4*)(query + h * padded + d);
-                        float4 x0 = x[0], x1 = x[1], x2 = x[2], x3 = x[3];
-                        scores[h] = add_four(k3, x3, add_four(k2, x2, add_four(k1, x1, add_four(k0, x0, scores[h]))));
+            uint d = 8 * part;
+            for (; d + 32 * (deep - 1) + 8 <= args.key_dim; d += 32 * deep) {
+                float4 k[deep][4][2];  // all reads are issued before the first use
+                UNROLL for (uint t = 0; t < deep; t++) {
+                    UNROLL for (uint i = 0; i < 4; i++) {
+                        k[t][i][0] = P::four(key[i], d + 32 * t);
+                        k[t][i][1] = P::four(key[i], d + 32 * t + 4);
                     }
                 }
-                for (; d + 4 <= args.key_dim; d += 4) {
-                    float4 k = P::four(key, d);
-                    UNROLL for (uint h = 0; h < Q; h++) scores[h] = add_four(k, *(threadgroup const float4*)(query + h * padded + d), scores[h]);
+                UNROLL for (uint t = 0; t < deep; t++) add_scores<Q>(k[t], query + d + 32 * t, padded, scores);
+            }
+            for (; d + 8 <= args.key_dim; d += 32) {
+                float4 k[4][2];
+                UNROLL for (uint i = 0; i < 4; i++) {
+                    k[i][0] = P::four(key[i], d);
+                    k[i][1] = P::four(key[i], d + 4);
                 }
-                for (; d < args.key_dim; d++) {
-                    float k = P::at(key, d);
-                    UNROLL for (uint h = 0; h < Q; h++) scores[h] = fma(k, query[h * padded + d], scores[h]);
+                add_scores<Q>(k, query + d, padded, scores);
+            }
+            for (; d < args.key_dim; d++) {
+                UNROLL for (uint i = 0; i < 4; i++) {
+                    float k = P::at(key[i], d);
+                    UNROLL for (uint h = 0; h < Q; h++) scores[h][i] = fma(k, query[h * padded + d], scores[h][i]);
                 }
-                UNROLL for (uint h = 0; h < Q; h++) scores[h] *= args.scale;
             }
-            float by[Q], added[Q];
             UNROLL for (uint h = 0; h < Q; h++) {
-                float larger = max(split_m[h], simd_max(scores[h]));
-                by[h] = exp(split_m[h] - larger);
-                split_m[h] = larger;
-                added[h] = exp(scores[h] - larger);
-                weights[h * 32 + lane] = added[h];
+                float own = 0;
+                UNROLL for (uint i = 0; i < 4; i++) {
+                    float sum = scores[h][i];
+                    sum += simd_shuffle_xor(sum, 1);
+                    sum += simd_shuffle_xor(sum, 2);
+                    own = i == part ? sum : own;
+                }
+                weights[h * split_keys + 32 * simdgroup + 8 * part + lane / 4] = own;
             }
-            tree_sums<Q>(added);
-            simdgroup_barrier(mem_flags::mem_threadgroup);
+        }
+        simdgroup_barrier(mem_flags::mem_threadgroup);
+        bool seen = first + lane < n && first + lane >= low;
+        float scores[Q];
+        UNROLL for (uint h = 0; h < Q; h++) {
+            scores[h] = seen ? weights[h * split_keys + tid] * args.scale : -INFINITY;
+            float top = simd_max(scores[h]);
+            if (lane == 0) largest[h * blocks + simdgroup] = top;
+        }
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+        // The weights of a block are relative to the largest score up to and including the block.
+        float sums_of_weights[Q];
+        UNROLL for (uint h = 0; h < Q; h++) {
+            float before = -INFINITY;
+            for (uint b = 0; b < simdgroup; b++) before = max(before, largest[h * blocks + b]);
+            float larger = max(before, largest[h * blocks + simdgroup]);
+            float weight = exp(scores[h] - larger);
+            weights[h * split_keys + tid] = weight;
+            sums_of_weights[h] = weight;
+            if (lane == 0) by[h * blocks + simdgroup] = exp(before - larger);
+        }
+        tree_sums<Q>(sums_of_weights);
+        UNROLL for (uint h = 0; h < Q; h++) {
+            if (lane == 0) added[h * blocks + simdgroup] = sums_of_weights[h];
+        }
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+
+        float sums[Q][2];
+        UNROLL for (uint h = 0; h < Q; h++) sums[h][0] = sums[h][1] = 0;
+        uint first_block = low > split ? (low - split) / 32 : 0;  // earlier blocks have no position to which the row attends
+        for (uint b = first_block; 32 * b < in_split; b++) {
             UNROLL for (uint h = 0; h < Q; h++) {
-                split_l[h] = fma(split_l[h], by[h], added[h]);
-                UNROLL for (uint i = 0; i < V; i++) sums[h][i] *= by[h];
+                float f = by[h * blocks + b];
+                sums[h][0] *= f;
+                sums[h][1] *= f;
             }
-            // Issue the reads of several keys' values before the first use. Reads past the last key
-            // read that key again and are not used.
-            constexpr uint together = 32 / V;
-            for (uint j = 0; j < count; j += together) {
-                device const uchar* row[together];
-                UNROLL for (uint t = 0; t < together; t++) row[t] = values + ulong(rows[min(j + t, count - 1)]) * value_bytes;
-                UNROLL for (uint i = 0; i < V; i++) {
-                    uint d = lane + 32 * i;
-                    float v[together];
+            for (uint j = 32 * b; j < min(32 * b + 32, in_split); j += once) {
+                float v[2][once];  // all reads are issued before the first use
+                UNROLL for (uint i = 0; i < 2; i++) {
+                    uint d = column + i * wide;
                     if (d < args.value_dim) {
-                        UNROLL for (uint t = 0; t < together; t++) v[t] = P::at(row[t], d);
-                        UNROLL for (uint t = 0; t < together; t++) {
-                            UNROLL for (uint h = 0; h < Q; h++) {
-                                if (j + t < count) sums[h][i] = fma(weights[h * 32 + j + t], v[t], sums[h][i]);
+                        UNROLL for (uint t = 0; t < once; t++) v[i][t] = P::at(values + ulong(rows[j + t]) * value_bytes, d);
+                    }
+                }
+                UNROLL for (uint h = 0; h < Q; h++) {
+                    if (h % together == turn) {
+                        threadgroup const float4* w = (threadgroup const float4*)(weights + h * split_keys + j);
+                        UNROLL for (uint t = 0; t < once; t += 4) {
+                            float4 four = float4(w[t / 4]);
+                            UNROLL for (uint i = 0; i < 2; i++) {
+                                if (column + i * wide < args.value_dim) {
+                                    sums[h][i] = add_four(four, float4(v[i][t], v[i][t + 1], v[i][t + 2], v[i][t + 3]), sums[h][i]);
+                                }
                             }
                         }
                     }
                 }
             }
-            simdgroup_barrier(mem_flags::mem_threadgroup);
-        }
-        if (args.splits > 0) {
-            UNROLL for (uint h = 0; h < Q; h++) {
-                device float* part = parts + ((ulong(group.z) * args.heads + head + h) * args.splits + group.x) * (args.value_dim + 2);
-                if (lane == 0) {
-                    part[0] = split_m[h];
-                    part[1] = split_l[h];
-                }
-                UNROLL for (uint i = 0; i < V; i++) {
-                    uint d = lane + 32 * i;
-                    if (d < args.value_dim) part[2 + d] = sums[h][i];
-                }
-            }
-            return;
         }
         UNROLL for (uint h = 0; h < Q; h++) {
-            float2 by = join(m[h], l[h], split_m[h], split_l[h]);
-            UNROLL for (uint i = 0; i < V; i++) total[h][i] = fma(total[h][i], by.x, sums[h][i] * by.y);
+            float split_m = -INFINITY, split_l = 0;
+            for (uint b = first_block; 32 * b < in_split; b++) {
+                split_m = max(split_m, largest[h * blocks + b]);
+                split_l = fma(split_l, by[h * blocks + b], added[h * blocks + b]);
+            }
+            if (args.splits > 0) {
+                if (h >= heads || h % together != turn) continue;
+                device float* part = parts + ((ulong(group.z) * args.heads + head + h) * args.splits + group.x) * (args.value_dim + 2);
+                if (column == 0) {
+                    part[0] = split_m;
+                    part[1] = split_l;
+                }
+                UNROLL for (uint i = 0; i < 2; i++) {
+                    uint d = column + i * wide;
+                    if (d < args.value_dim) part[2 + d] = sums[h][i];
+                }
+            } else {
+                float2 f = join(m[h], l[h], split_m, split_l);
+                UNROLL for (uint i = 0; i < 2; i++) total[h][i] = fma(total[h][i], f.x, sums[h][i] * f.y);
+            }
         }
     }
+    if (args.splits > 0) return;
     dst += group.z * args.dst_stride + head * args.value_dim;
     UNROLL for (uint h = 0; h < Q; h++) {
-        float by = sink_factor(args, sinks, head + h, m[h], l[h]);
-        UNROLL for (uint i = 0; i < V; i++) {
-            uint d = lane + 32 * i;
-            if (d < args.value_dim) dst[h * args.value_dim + d] = total[h][i] * by / l[h];
+        float f = sink_factor(args, sinks, head + min(h, heads - 1), m[h], l[h]);
+        UNROLL for (uint i = 0; i < 2; i++) {
+            uint d = column + i * wide;
+            if (h < heads && h % together == turn && d < args.value_dim) dst[h * args.value_dim + d] = total[h][i] * f / l[h];
         }
     }
 }

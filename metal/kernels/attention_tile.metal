@@ -1,6 +1,6 @@
 // Attention of many rows of a sequence, such as a prompt, with simdgroup matrices. A threadgroup of
-// four simdgroups processes 16 pairs, each of a row and a query head. All pairs of a threadgroup
-// read the keys of the same key head.
+// eight simdgroups processes 16 pairs, each of a row and a query head. All pairs of a threadgroup
+// read the keys of the same key head. It takes two blocks of 32 keys at a time.
 #include "attention.h"
 
 // AttentionTile describes up to 16 pairs of a sequence. The pairs are numbered row by row.
@@ -11,26 +11,34 @@ struct AttentionTile {
 };
 
 constant uint pairs = ATTENTION_PAIRS;
-constant uint stride = TILE_STRIDE;  // distance of rows of 32 values in threadgroup memory
+constant uint stride = TILE_STRIDE;        // distance of rows of 32 values in threadgroup memory
+constant uint value_stride = VALUE_STRIDE; // distance of rows of 16 values
+constant uint score_stride = SCORE_STRIDE; // distance of rows of 64 scores
 
-// stage_eight copies eight of a row's n values, from column d on. Past the end of the row it writes
+// read_eight reads eight of a row's n values, from column d on. Past the end of the row they are
 // zeros.
 template <typename P>
-inline void stage_eight(device const uchar* row, uint d, uint n, threadgroup float* to) {
+inline void read_eight(device const uchar* row, uint d, uint n, thread float* v) {
     UNROLL for (uint i = 0; i < 8; i += 4) {
         if (d + i + 4 <= n) {
-            float4 v = P::four(row, d + i);
-            to[i] = v.x;
-            to[i + 1] = v.y;
-            to[i + 2] = v.z;
-            to[i + 3] = v.w;
+            float4 four = P::four(row, d + i);
+            v[i] = four.x;
+            v[i + 1] = four.y;
+            v[i + 2] = four.z;
+            v[i + 3] = four.w;
         } else {
-            for (uint j = i; j < i + 4; j++) to[j] = d + j < n ? P::at(row, d + j) : 0.0f;
+            UNROLL for (uint j = i; j < i + 4; j++) v[j] = d + j < n ? P::at(row, d + j) : 0.0f;
         }
     }
 }
 
-// attention_tile supports values of up to 32·C dimensions. Grid: (tiles, key heads).
+inline void stage_eight(thread const float* v, threadgroup float* to) {
+    store_four(to, v[0], v[1], v[2], v[3]);
+    store_four(to + 4, v[4], v[5], v[6], v[7]);
+}
+
+// attention_tile supports values of up to 32·C dimensions, of which each simdgroup sums an eighth.
+// Grid: (tiles, key heads).
 template <typename P, uint C>
 kernel void attention_tile(
     device const float* q [[buffer(0)]],
@@ -47,6 +55,7 @@ kernel void attention_tile(
     uint tid [[thread_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]]) {
+    constexpr uint mine = C / 2;  // the simdgroup's matrices of values
     device const AttentionTile& tile = tiles[group.x];
     uint kv_head = group.y, per = args.heads / args.kv_heads;
     uint key_bytes = P::row_bytes(args.key_dim);
@@ -56,28 +65,30 @@ kernel void attention_tile(
     uint low = first_of(args, slots[tile.row + tile.first / per].position + 1);  // the first position to which any pair attends
     device const int* pages = tables + slots[last].pages;
 
-    threadgroup float* staged = shared;                         // [4][32][stride]
-    threadgroup float* scores = staged + 4 * 32 * stride;       // [pairs][stride], then weights
-    threadgroup float* by = scores + pairs * stride;            // [pairs], as are the next arrays
-    threadgroup float* split_m = by + pairs;
+    threadgroup float* staged = shared;                   // [2][64 keys and then the pairs][stride], or [8][32][value_stride]
+    threadgroup float* scores = staged + 2 * 80 * stride; // [pairs][score_stride], then weights
+    threadgroup float* by = scores + pairs * score_stride;      // [2][pairs]
+    threadgroup float* split_m = by + 2 * pairs;                // [pairs], as are the next arrays
     threadgroup float* split_l = split_m + pairs;
     threadgroup float* joined_m = split_l + pairs;
     threadgroup float* joined_l = joined_m + pairs;
     threadgroup float* join_f = joined_l + pairs;
     threadgroup float* join_g = join_f + pairs;
     threadgroup uint* sees = (threadgroup uint*)(join_g + pairs);  // [pairs]: position of the pair's row plus 1
-    threadgroup uint* rows = sees + pairs;                         // [32]: page rows of a block of keys
+    threadgroup uint* rows = sees + pairs;                         // [64]: page rows of two blocks of keys
 
     // The row of the lane's two elements in an 8 by 8 matrix. Rows are pairs.
     uint r = (lane / 4 & 4) + lane / 2 % 4;
+    uint own_pair = tile.first + min(tid / 16, tile.count - 1);  // the pair whose query the thread stages
+    device const float* query = q + (tile.row + own_pair / per) * args.q_stride + (kv_head * per + own_pair % per) * args.key_dim;
     if (tid < pairs) {
         uint pair = tile.first + min(tid, tile.count - 1);
         sees[tid] = slots[tile.row + pair / per].position + 1;
         joined_m[tid] = -INFINITY;
         joined_l[tid] = 0;
     }
-    simdgroup_float8x8 total[2][C], sums[2][C];
-    UNROLL for (uint c = 0; c < C; c++) {
+    simdgroup_float8x8 total[2][mine], sums[2][mine];
+    UNROLL for (uint c = 0; c < mine; c++) {
         total[0][c] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
         total[1][c] = total[0][c];
     }
@@ -86,82 +97,118 @@ kernel void attention_tile(
             split_m[tid] = -INFINITY;
             split_l[tid] = 0;
         }
-        UNROLL for (uint c = 0; c < C; c++) {
+        UNROLL for (uint c = 0; c < mine; c++) {
             sums[0][c] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
             sums[1][c] = sums[0][c];
         }
-        for (uint first = max(split, low / 32 * 32); first < min(split + split_keys, n); first += 32) {
+        uint end = min(split + split_keys, n);
+        for (uint first = max(split, low / 32 * 32); first < end; first += 64) {
+            uint blocks = first + 32 < end ? 2 : 1;
             threadgroup_barrier(mem_flags::mem_threadgroup);
-            if (simdgroup == 0) {
-                uint p = clamp(first + lane, low, n - 1);  // positions to which no pair attends get weight 0
-                rows[lane] = page_row(uint(pages[p / args.page_size]) * args.page_size + p % args.page_size, kv_head, args.kv_heads, args.page_size);
+            if (tid < 64) {
+                uint p = clamp(first + tid, low, n - 1);  // positions to which no pair attends get weight 0
+                rows[tid] = page_row(uint(pages[p / args.page_size]) * args.page_size + p % args.page_size, kv_head, args.kv_heads, args.page_size);
             }
-            // Scores: each simdgroup computes the scores of eight keys.
-            simdgroup_float8x8 s0 = make_filled_simdgroup_matrix<float, 8, 8>(0.0f), s1 = s0, a, b;
+            // Scores: each simdgroup computes the scores of eight keys, in four parts.
+            simdgroup_float8x8 parts[2][4], a, b;
+            UNROLL for (uint i = 0; i < 4; i++) {
+                parts[0][i] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+                parts[1][i] = parts[0][i];
+            }
+            threadgroup_barrier(mem_flags::mem_threadgroup);
+            // The thread stages eight values of a key and two of a query. It reads the next ones
+            // while those before are multiplied, and stages them in the other half of the memory.
+            device const uchar* key = keys + ulong(rows[tid / 4]) * key_bytes;
+            uint from_key = tid % 4 * 8, from_query = tid % 16 * 2;
+            float k[8], x[2];
+            read_eight<P>(key, from_key, args.key_dim, k);
+            UNROLL for (uint i = 0; i < 2; i++) x[i] = from_query + i < args.key_dim ? query[from_query + i] : 0.0f;
             for (uint d = 0; d < args.key_dim; d += 32) {
+                threadgroup float* half_of = staged + d / 32 % 2 * 80 * stride;
+                stage_eight(k, half_of + tid / 4 * stride + from_key);
+                UNROLL for (uint i = 0; i < 2; i++) half_of[(64 + tid / 16) * stride + from_query + i] = x[i];
                 threadgroup_barrier(mem_flags::mem_threadgroup);
-                uint pair = tile.first + min(tid / 8, tile.count - 1);
-                device const float* query = q + (tile.row + pair / per) * args.q_stride + (kv_head * per + pair % per) * args.key_dim;
+                if (d + 32 < args.key_dim) {
+                    read_eight<P>(key, d + 32 + from_key, args.key_dim, k);
+                    UNROLL for (uint i = 0; i < 2; i++) x[i] = d + 32 + from_query + i < args.key_dim ? query[d + 32 + from_query + i] : 0.0f;
+                }
                 UNROLL for (uint i = 0; i < 4; i++) {
-                    uint col = d + tid % 8 * 4 + i;
-                    staged[(32 + tid / 8) * stride + tid % 8 * 4 + i] = col < args.key_dim ? query[col] : 0.0f;
-                }
-                stage_eight<P>(keys + ulong(rows[tid / 4]) * key_bytes, d + tid % 4 * 8, args.key_dim, staged + tid / 4 * stride + tid % 4 * 8);
-                threadgroup_barrier(mem_flags::mem_threadgroup);
-                for (uint k = 0; k < min(32u, args.key_dim - d); k += 8) {
-                    simdgroup_load(b, staged + simdgroup * 8 * stride + k, stride, ulong2(0, 0), true);
-                    simdgroup_load(a, staged + 32 * stride + k, stride);
-                    simdgroup_multiply_accumulate(s0, a, b, s0);
-                    simdgroup_load(a, staged + 40 * stride + k, stride);
-                    simdgroup_multiply_accumulate(s1, a, b, s1);
-                }
-            }
-            simdgroup_store(s0, scores + simdgroup * 8, stride);
-            simdgroup_store(s1, scores + 8 * stride + simdgroup * 8, stride);
-            threadgroup_barrier(mem_flags::mem_threadgroup);
-            // Weights: each simdgroup computes the weights of four pairs.
-            for (uint i = 4 * simdgroup; i < 4 * simdgroup + 4; i++) {
-                float weight = 0;
-                uint from = first_of(args, sees[i]);
-                if (first < sees[i] && first + 32 > from) {
-                    float score = first + lane < sees[i] && first + lane >= from ? scores[i * stride + lane] * args.scale : -INFINITY;
-                    float m = split_m[i], l = split_l[i], larger = max(m, simd_max(score)), f = exp(m - larger);
-                    weight = exp(score - larger);
-                    l = fma(l, f, tree_sum(weight));
-                    simdgroup_barrier(mem_flags::mem_threadgroup);  // all lanes have read the split's values before a lane overwrites them
-                    if (lane == 0) {
-                        by[i] = f;
-                        split_m[i] = larger;
-                        split_l[i] = l;
+                    if (d + 8 * i < args.key_dim) {
+                        simdgroup_load(b, half_of + simdgroup * 8 * stride + 8 * i, stride, ulong2(0, 0), true);
+                        simdgroup_load(a, half_of + 64 * stride + 8 * i, stride);
+                        simdgroup_multiply_accumulate(parts[0][i], a, b, parts[0][i]);
+                        simdgroup_load(a, half_of + 72 * stride + 8 * i, stride);
+                        simdgroup_multiply_accumulate(parts[1][i], a, b, parts[1][i]);
                     }
-                } else if (lane == 0) {
-                    by[i] = 1;
                 }
-                scores[i * stride + lane] = weight;
+            }
+            UNROLL for (uint i = 0; i < 2; i++) {
+                UNROLL for (uint j = 0; j < 2; j++) {
+                    parts[i][0].thread_elements()[j] = (parts[i][0].thread_elements()[j] + parts[i][1].thread_elements()[j]) +
+                        (parts[i][2].thread_elements()[j] + parts[i][3].thread_elements()[j]);
+                }
+                simdgroup_store(parts[i][0], scores + 8 * i * score_stride + simdgroup * 8, score_stride);
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
-            // Values: each simdgroup adds up 8·C dimensions of the values.
-            UNROLL for (uint c = 0; c < C; c++) {
-                UNROLL for (uint j = 0; j < 2; j++) {
-                    sums[0][c].thread_elements()[j] *= by[r];
-                    sums[1][c].thread_elements()[j] *= by[8 + r];
+            // Weights: each simdgroup computes the weights of two pairs.
+            for (uint i = 2 * simdgroup; i < 2 * simdgroup + 2; i++) {
+                uint from = first_of(args, sees[i]);
+                for (uint block = 0; block < blocks; block++) {
+                    float weight = 0;
+                    uint begin = first + 32 * block, p = begin + lane;
+                    threadgroup float* score = scores + i * score_stride + 32 * block + lane;
+                    if (begin < sees[i] && begin + 32 > from) {
+                        float s = p < sees[i] && p >= from ? *score * args.scale : -INFINITY;
+                        float m = split_m[i], l = split_l[i], larger = max(m, simd_max(s)), f = exp(m - larger);
+                        weight = exp(s - larger);
+                        l = fma(l, f, tree_sum(weight));
+                        simdgroup_barrier(mem_flags::mem_threadgroup);  // all lanes have read the split's values before a lane overwrites them
+                        if (lane == 0) {
+                            by[block * pairs + i] = f;
+                            split_m[i] = larger;
+                            split_l[i] = l;
+                        }
+                        simdgroup_barrier(mem_flags::mem_threadgroup);
+                    } else if (lane == 0) {
+                        by[block * pairs + i] = 1;
+                    }
+                    *score = weight;
                 }
             }
-            threadgroup float* own = staged + simdgroup * 32 * stride;
-            UNROLL for (uint c = 0; c < C; c += 4) {
-                uint d = (simdgroup * C + c) * 8;
-                if (d < args.value_dim) {
-                    simdgroup_barrier(mem_flags::mem_threadgroup);
-                    UNROLL for (uint i = 0; i < 32; i += 8) stage_eight<P>(values + ulong(rows[lane]) * value_bytes, d + i, args.value_dim, own + lane * stride + i);
-                    simdgroup_barrier(mem_flags::mem_threadgroup);
-                    UNROLL for (uint k = 0; k < 32; k += 8) {
-                        simdgroup_float8x8 a1;
-                        simdgroup_load(a, scores + k, stride);
-                        simdgroup_load(a1, scores + 8 * stride + k, stride);
-                        UNROLL for (uint i = 0; i < 4; i++) {
-                            simdgroup_load(b, own + k * stride + 8 * i, stride);
-                            simdgroup_multiply_accumulate(sums[0][c + i], a, b, sums[0][c + i]);
-                            simdgroup_multiply_accumulate(sums[1][c + i], a1, b, sums[1][c + i]);
+            threadgroup_barrier(mem_flags::mem_threadgroup);
+            // Values: each simdgroup adds up 8·mine dimensions of the values.
+            threadgroup float* own = staged + simdgroup * 32 * value_stride;
+            for (uint block = 0; block < blocks; block++) {
+                float f0 = by[block * pairs + r], f1 = by[block * pairs + 8 + r];
+                device const uchar* row = values + ulong(rows[32 * block + lane]) * value_bytes;
+                threadgroup const float* weights = scores + 32 * block;
+                UNROLL for (uint c = 0; c < mine; c++) {
+                    UNROLL for (uint j = 0; j < 2; j++) {
+                        sums[0][c].thread_elements()[j] *= f0;
+                        sums[1][c].thread_elements()[j] *= f1;
+                    }
+                }
+                float v[16];
+                UNROLL for (uint i = 0; i < 16; i += 8) read_eight<P>(row, simdgroup * mine * 8 + i, args.value_dim, v + i);
+                UNROLL for (uint c = 0; c < mine; c += 2) {
+                    uint d = (simdgroup * mine + c) * 8;
+                    if (d < args.value_dim) {
+                        simdgroup_barrier(mem_flags::mem_threadgroup);
+                        stage_eight(v, own + lane * value_stride);
+                        stage_eight(v + 8, own + lane * value_stride + 8);
+                        simdgroup_barrier(mem_flags::mem_threadgroup);
+                        if (c + 2 < mine) {
+                            UNROLL for (uint i = 0; i < 16; i += 8) read_eight<P>(row, d + 16 + i, args.value_dim, v + i);
+                        }
+                        UNROLL for (uint k = 0; k < 32; k += 8) {
+                            simdgroup_float8x8 a1;
+                            simdgroup_load(a, weights + k, score_stride);
+                            simdgroup_load(a1, weights + 8 * score_stride + k, score_stride);
+                            UNROLL for (uint i = 0; i < 2; i++) {
+                                simdgroup_load(b, own + k * value_stride + 8 * i, value_stride);
+                                simdgroup_multiply_accumulate(sums[0][c + i], a, b, sums[0][c + i]);
+                                simdgroup_multiply_accumulate(sums[1][c + i], a1, b, sums[1][c + i]);
+                            }
                         }
                     }
                 }
@@ -180,7 +227,7 @@ kernel void attention_tile(
             join_g[tid] = f.y;
         }
         threadgroup_barrier(mem_flags::mem_threadgroup);
-        UNROLL for (uint c = 0; c < C; c++) {
+        UNROLL for (uint c = 0; c < mine; c++) {
             UNROLL for (uint j = 0; j < 2; j++) {
                 total[0][c].thread_elements()[j] = fma(total[0][c].thread_elements()[j], join_f[r], sums[0][c].thread_elements()[j] * join_g[r]);
                 total[1][c].thread_elements()[j] = fma(total[1][c].thread_elements()[j], join_f[8 + r], sums[1][c].thread_elements()[j] * join_g[8 + r]);
@@ -188,21 +235,21 @@ kernel void attention_tile(
         }
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    threadgroup float* own = staged + simdgroup * 32 * stride;
-    UNROLL for (uint c = 0; c < C; c += 4) {
-        uint d = (simdgroup * C + c) * 8;
-        if (d < args.value_dim) {
+    threadgroup float* own = staged + simdgroup * 32 * value_stride;
+    UNROLL for (uint c = 0; c < mine; c += 2) {
+        uint d = (simdgroup * mine + c) * 8 + lane % 16;
+        if (d - lane % 16 < args.value_dim) {
             simdgroup_barrier(mem_flags::mem_threadgroup);
-            UNROLL for (uint i = 0; i < 4; i++) {
-                simdgroup_store(total[0][c + i], own + 8 * i, stride);
-                simdgroup_store(total[1][c + i], own + 8 * stride + 8 * i, stride);
+            UNROLL for (uint i = 0; i < 2; i++) {
+                simdgroup_store(total[0][c + i], own + 8 * i, value_stride);
+                simdgroup_store(total[1][c + i], own + 8 * value_stride + 8 * i, value_stride);
             }
             simdgroup_barrier(mem_flags::mem_threadgroup);
-            for (uint i = 0; i < tile.count; i++) {
+            for (uint i = lane / 16; i < tile.count; i += 2) {
                 uint pair = tile.first + i;
                 float l = joined_l[i], m = joined_m[i], f = sink_factor(args, sinks, kv_head * per + pair % per, m, l);
                 device float* to = dst + (tile.row + pair / per) * args.dst_stride + (kv_head * per + pair % per) * args.value_dim;
-                if (d + lane < args.value_dim) to[d + lane] = own[i * stride + lane] * f / l;
+                if (d < args.value_dim) to[d] = own[i * value_stride + lane % 16] * f / l;
             }
         }
     }

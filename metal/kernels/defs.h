@@ -53,6 +53,11 @@ inline float tree_sum(float v) {
 // add_four adds the products of four pairs of values to a sum, in order.
 inline float add_four(float4 a, float4 b, float sum) { return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum)))); }
 
+// store_four writes four values to threadgroup memory, at a multiple of 16 bytes.
+#if !defined(STORE_FOUR)
+inline void store_four(threadgroup float* to, float a, float b, float c, float d) { *(threadgroup float4*)to = float4(a, b, c, d); }
+#endif
+
 // activate returns the gated activation of a gate product x and an up product. kind is a
 // compute.Activation. All activations are computed as x·σ(inner)·up. For gelu, this uses
 // (1+tanh(z))/2 = σ(2z), with z = sqrt(2/π)·(x + 0.044715·x³).

@@ -1,170 +1,148 @@
-// The mixture of experts: routing, and the products of the chosen experts. The backend instantiates
-// the templates that its geometry chooses.
-#include "quants.h"
+// The products of a mixture of experts for few choices per expert. The backend instantiates the
+// templates that its geometry chooses.
+#include "products.h"
+#include "experts.h"
 
-struct RouteArgs {
-    uint n;         // weights per row of the router
-    uint row_bytes;
-    uint experts;
-    uint used;      // experts per row
-    uint x_stride;
-    uint dst_stride;
-    uint sigmoid;   // 1 for sigmoid, 0 for softmax
-    uint normalise;
-    uint biased;      // 0 for no bias, 1 if the bias is added to probabilities, 2 if it is added to logits
-    float scale;
+// Chosen are the choices that a threadgroup processes: up to N choices of one expert. If there are
+// fewer, the last one is repeated.
+template <uint N>
+struct Chosen {
+    uint expert, count;
+    uint own[N];
 };
 
-constant float min_score = -3.0e38f;  // lowest score of an expert that can be chosen; also replaces NaN
-
-// route writes the indices of a row's experts, best first, and then their weights. A threadgroup
-// processes a row, and each of its simdgroups R experts at once. shared has two floats per expert.
-template <typename W, uint R>
-kernel void route(
-    device const uchar* router [[buffer(0)]],
-    device const float* bias [[buffer(1)]],
-    device const float* x [[buffer(2)]],
-    device float* dst [[buffer(3)]],
-    constant RouteArgs& args [[buffer(4)]],
-    threadgroup float* shared [[threadgroup(0)]],
-    uint3 group [[threadgroup_position_in_grid]],
-    uint lane [[thread_index_in_simdgroup]],
-    uint simdgroup [[simdgroup_index_in_threadgroup]],
-    uint simdgroups [[simdgroups_per_threadgroup]]) {
-    threadgroup float* probabilities = shared;
-    threadgroup float* scores = shared + args.experts;
-    x += group.x * args.x_stride;
-    dst += group.x * args.dst_stride;
-    for (uint e = simdgroup * R; e < args.experts; e += simdgroups * R) {
-        float logits[R];
-        products<W, R, 1>(router + ulong(e) * args.row_bytes, args.row_bytes, args.experts - e, x, args.x_stride, 1, args.n, lane, logits);
-        UNROLL for (uint r = 0; r < R; r++) {
-            if (lane == r && e + r < args.experts) probabilities[e + r] = logits[r];
-        }
-    }
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    if (simdgroup > 0) return;
-
-    // From here on, each lane reads and writes only experts e with e%32 == lane.
-    float best = -INFINITY;
-    if (args.biased == 2) {
-        for (uint e = lane; e < args.experts; e += 32) probabilities[e] += bias[e];
-    }
-    for (uint e = lane; e < args.experts; e += 32) best = max(best, probabilities[e]);
-    best = simd_max(best);
-    float sum = 0;
-    for (uint e = lane; e < args.experts; e += 32) {
-        float p = args.sigmoid != 0 ? 1.0f / (1.0f + exp(-probabilities[e])) : exp(probabilities[e] - best);
-        probabilities[e] = p;
-        sum += p;
-    }
-    sum = tree_sum(sum);
-    for (uint e = lane; e < args.experts; e += 32) {
-        if (args.sigmoid == 0) probabilities[e] /= sum;
-        float score = probabilities[e] + (args.biased == 1 ? bias[e] : 0.0f);
-        scores[e] = score > min_score ? score : min_score;
-    }
-    float weights = 0;
-    for (uint k = 0; k < args.used; k++) {
-        float own = -INFINITY;
-        uint index = 0xffffffff;
-        for (uint e = lane; e < args.experts; e += 32) {
-            if (scores[e] > own) {
-                own = scores[e];
-                index = e;
-            }
-        }
-        float top = simd_max(own);
-        uint chosen = simd_min(own == top ? index : 0xffffffff);
-        float p = 0;
-        if (chosen % 32 == lane) {
-            p = probabilities[chosen];
-            scores[chosen] = -INFINITY;
-        }
-        p = simd_broadcast(p, ushort(chosen % 32));
-        weights += p;
-        if (lane == 0) {
-            dst[k] = float(chosen);
-            dst[args.used + k] = p;
-        }
-    }
-    float scale = args.normalise != 0 ? args.scale / (weights + 1e-20f) : args.scale;
-    if (lane == 0) {
-        for (uint k = 0; k < args.used; k++) dst[args.used + k] *= scale;
-    }
+// choices_of returns the choices of a tile.
+template <uint N>
+inline Chosen<N> choices_of(device const uint* choices, device const ExpertTile* tiles, uint tile) {
+    Chosen<N> c;
+    c.expert = tiles[tile].expert;
+    c.count = tiles[tile].count;
+    UNROLL for (uint j = 0; j < N; j++) c.own[j] = c.count > 0 ? choices[tiles[tile].first + min(j, c.count - 1)] : 0;
+    return c;
 }
 
-struct GatedExpertsArgs {
-    uint n;
-    uint row_bytes;
-    uint out;           // rows of an expert's weights
-    uint used;
-    uint shared_out;    // rows of the shared experts' weights; 0 if there are none
-    uint x_stride;
-    uint routing_stride;
-    uint dst_stride;
-    uint groups;        // threadgroups per expert
-    uint activation;
-    uint biased;        // 1 if the routed experts have biases
+// Gathered are the activations of choices; see Rows.
+template <uint N>
+struct Gathered {
+    device const float* x;
+    uint at[N];
+    template <typename W>
+    void load(uint j, uint c, uint n, thread float* v) const { load_inputs<W>(x + at[j], c, n, v); }
 };
 
-// gated_experts writes the activations of gate·x and up·x of a row's chosen experts one after
-// another, then of the shared experts. Grid: (used*groups + groups of the shared experts, rows).
-template <typename W, uint R>
+// gated_experts writes the activations of gate·x and up·x of the choices of an expert. The results
+// of a row are one after another in the order of its choices. With N = 1, there is one row, and its
+// choices are the tiles. If args.chooses is 1, each simdgroup chooses the row's experts; shared has
+// the memory for this, and the first one writes the routing. Grid: (groups of rows of weights,
+// tiles).
+template <typename W, uint R, uint N>
 kernel void gated_experts(
     device const uchar* gate [[buffer(0)]],
     device const uchar* up [[buffer(1)]],
     device const uchar* shared_gate [[buffer(2)]],
     device const uchar* shared_up [[buffer(3)]],
     device const float* x [[buffer(4)]],
-    device const float* routing [[buffer(5)]],
-    device float* dst [[buffer(6)]],
-    device const float* gate_bias [[buffer(7)]],
-    device const float* up_bias [[buffer(8)]],
-    constant GatedExpertsArgs& args [[buffer(9)]],
+    device float* routing [[buffer(5)]],
+    device const uint* choices [[buffer(6)]],
+    device const ExpertTile* tiles [[buffer(7)]],
+    device float* dst [[buffer(8)]],
+    device const float* gate_bias [[buffer(9)]],
+    device const float* up_bias [[buffer(10)]],
+    device const float* logits [[buffer(11)]],
+    device const float* logit_bias [[buffer(12)]],
+    constant ExpertArgs& args [[buffer(13)]],
+    threadgroup float* shared [[threadgroup(0)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]]) {
-    uint k = min(group.x / args.groups, args.used), out = args.out;
-    uint first = ((group.x - k * args.groups) * simdgroups + simdgroup) * R;
-    if (k == args.used) {
+    Chosen<N> c;
+    if (N > 1) {
+        c = choices_of<N>(choices, tiles, group.y);
+    } else {
+        float expert = 0;
+        if (args.chooses != 0) {
+            threadgroup float* own = shared + simdgroup * 2 * (args.used + args.experts);
+            choose(logits, logit_bias, args.route, own, lane);
+            if (group.x == 0 && group.y == 0 && simdgroup == 0) {
+                for (uint i = lane; i < 2 * args.used; i += 32) routing[i] = own[i];
+            }
+            if (group.y < args.used) expert = own[group.y];
+        } else if (group.y < args.used) {
+            expert = routing[group.y];
+        }
+        c.expert = group.y < args.used ? uint(expert) : args.experts;
+        c.count = 1;
+        c.own[0] = group.y;
+    }
+    bool routed = c.expert < args.experts;
+    uint first = (group.x * simdgroups + simdgroup) * teams * R, out = routed ? args.out : args.shared_out;
+    if (c.count == 0 || first >= out) return;
+    first = own_rows(first, lane, R);
+    uint own = min(first, out - 1);
+    ulong at = own;
+    if (routed) {
+        at += ulong(c.expert) * out;
+    } else {
         gate = shared_gate;
         up = shared_up;
-        out = args.shared_out;
     }
-    if (first >= out) return;
-    ulong at = first;
-    if (k < args.used) at += ulong(routing[group.y * args.routing_stride + k]) * out;
-    bool biased = args.biased != 0 && k < args.used;
-    gate_bias += at;
-    up_bias += at;
-    at *= args.row_bytes;
-    x += group.y * args.x_stride;
-    dst += group.y * args.dst_stride + k * args.out + first;
-    float g[R], u[R];
-    products<W, R, 1>(gate + at, args.row_bytes, out - first, x, args.x_stride, 1, args.n, lane, g);
-    products<W, R, 1>(up + at, args.row_bytes, out - first, x, args.x_stride, 1, args.n, lane, u);
-    UNROLL for (uint r = 0; r < R; r++) {
-        if (lane == r && first + r < out) dst[r] = activate(args.activation, biased ? g[r] + gate_bias[r] : g[r], biased ? u[r] + up_bias[r] : u[r]);
+    Gathered<N> rows;
+    rows.x = x;
+    UNROLL for (uint j = 0; j < N; j++) rows.at[j] = c.own[j] / args.slots * args.x_stride;
+    float g[R * N], u[R * N];
+    products<W, R, N>(gate + at * args.row_bytes, args.row_bytes, out - own, rows, args.n, lane, g);
+    products<W, R, N>(up + at * args.row_bytes, args.row_bytes, out - own, rows, args.n, lane, u);
+    UNROLL for (uint i = 0; i < R * N; i++) {
+        uint r = i / N, j = i % N;
+        if (lane % strands == i % strands && first + r < out && j < c.count) {
+            bool biased = args.biased != 0 && routed;
+            float a = biased ? g[i] + gate_bias[at + r] : g[i], b = biased ? u[i] + up_bias[at + r] : u[i];
+            dst[c.own[j] / args.slots * args.dst_stride + c.own[j] % args.slots * args.out + first + r] = activate(args.activation, a, b);
+        }
     }
 }
 
-struct ExpertsAddArgs {
-    uint n;                // weights per row of an expert
-    uint row_bytes;
-    uint out;
-    uint used;
-    uint shared_n;         // weights per row of the shared experts; 0 if there are none
-    uint shared_row_bytes;
-    uint h_stride;
-    uint routing_stride;
-    uint dst_stride;
-    uint biased;           // 1 if the routed experts have biases
-};
+// experts_down writes the down products of the choices of an expert, and their biases, with a row
+// for each choice: [rows*slots, out]. Grid: (groups of rows of weights, tiles).
+template <typename W, uint R, uint N>
+kernel void experts_down(
+    device const uchar* down [[buffer(0)]],
+    device const uchar* shared_down [[buffer(1)]],
+    device const float* h [[buffer(2)]],
+    device const uint* choices [[buffer(3)]],
+    device const ExpertTile* tiles [[buffer(4)]],
+    device float* dst [[buffer(5)]],
+    device const float* bias [[buffer(6)]],
+    constant ExpertArgs& args [[buffer(7)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]],
+    uint simdgroups [[simdgroups_per_threadgroup]]) {
+    Chosen<N> c = choices_of<N>(choices, tiles, group.y);
+    uint first = (group.x * simdgroups + simdgroup) * teams * R;
+    if (c.count == 0 || first >= args.out) return;
+    bool routed = c.expert < args.experts;
+    first = own_rows(first, lane, R);
+    uint own = min(first, args.out - 1), n = routed ? args.n : args.shared_n, row_bytes = routed ? args.row_bytes : args.shared_row_bytes;
+    ulong at = routed ? ulong(c.expert) * args.out + own : own;
+    Gathered<N> rows;
+    rows.x = h;
+    UNROLL for (uint j = 0; j < N; j++) rows.at[j] = c.own[j] / args.slots * args.x_stride + c.own[j] % args.slots * args.n;
+    float sums[R * N];
+    products<W, R, N>((routed ? down : shared_down) + at * row_bytes, row_bytes, args.out - own, rows, n, lane, sums);
+    UNROLL for (uint i = 0; i < R * N; i++) {
+        uint r = i / N, j = i % N;
+        if (lane % strands == i % strands && first + r < args.out && j < c.count) {
+            dst[c.own[j] * args.dst_stride + first + r] = args.biased != 0 && routed ? sums[i] + bias[at + r] : sums[i];
+        }
+    }
+}
 
 // experts_add adds the weighted down products of a row's experts, and their biases, to dst, in the
-// order of the routing. The shared experts are last. Grid: (groups of rows of weights, rows).
+// order of the routing. The shared experts are last. Each simdgroup of a threadgroup computes the
+// products of one choice at a time, for the same rows of weights. shared has a float for each
+// choice and row of weights. Grid: (groups of 4·R rows of weights, rows).
 template <typename W, uint R>
 kernel void experts_add(
     device const uchar* down [[buffer(0)]],
@@ -173,35 +151,33 @@ kernel void experts_add(
     device const float* routing [[buffer(3)]],
     device float* dst [[buffer(4)]],
     device const float* bias [[buffer(5)]],
-    constant ExpertsAddArgs& args [[buffer(6)]],
+    constant ExpertArgs& args [[buffer(6)]],
+    threadgroup float* shared [[threadgroup(0)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]]) {
-    uint first = (group.x * simdgroups + simdgroup) * R;
-    if (first >= args.out) return;
-    routing += group.y * args.routing_stride;
-    h += group.y * args.h_stride;
-    dst += group.y * args.dst_stride + first;
-    float sums[R], p[R];
-    UNROLL for (uint r = 0; r < R; r++) sums[r] = 0;
-    for (uint k = 0; k < args.used; k++) {
-        device const uchar* w = down + (ulong(routing[k]) * args.out + first) * args.row_bytes;
-        products<W, R, 1>(w, args.row_bytes, args.out - first, h + k * args.n, args.h_stride, 1, args.n, lane, p);
-        float weight = routing[args.used + k];
-        device const float* own = bias + uint(routing[k]) * args.out + first;
+    constexpr uint each = teams * R;
+    uint first = own_rows(group.x * each, lane, R), at = min(first, args.out - 1);
+    for (uint k = simdgroup; k < args.slots; k += simdgroups) {
+        bool routed = k < args.used;
+        ulong row = routed ? ulong(routing[k]) * args.out + at : at;
+        float p[R];
+        if (routed) {
+            products<W, R, 1>(down + row * args.row_bytes, args.row_bytes, args.out - at, h + k * args.n, 0, 1, args.n, lane, p);
+        } else {
+            products<W, R, 1>(shared_down + row * args.shared_row_bytes, args.shared_row_bytes, args.out - at, h + k * args.n, 0, 1, args.shared_n, lane, p);
+        }
         UNROLL for (uint r = 0; r < R; r++) {
-            if (args.biased != 0 && first + r < args.out) p[r] += own[r];
-            sums[r] = fma(weight, p[r], sums[r]);
+            if (lane % strands == r && first + r < args.out) shared[k * each + lane / strands * R + r] = args.biased != 0 && routed ? p[r] + bias[row + r] : p[r];
         }
     }
-    UNROLL for (uint r = 0; r < R; r++) {
-        if (lane == r && first + r < args.out) dst[r] += sums[r];
-    }
-    if (args.shared_n == 0) return;
-    device const uchar* w = shared_down + ulong(first) * args.shared_row_bytes;
-    products<W, R, 1>(w, args.shared_row_bytes, args.out - first, h + args.used * args.n, args.h_stride, 1, args.shared_n, lane, p);
-    UNROLL for (uint r = 0; r < R; r++) {
-        if (lane == r && first + r < args.out) dst[r] += p[r];
-    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    uint o = group.x * each + lane;
+    if (simdgroup > 0 || lane >= each || o >= args.out) return;
+    float sum = 0;
+    for (uint k = 0; k < args.used; k++) sum = fma(routing[args.used + k], shared[k * each + lane], sum);
+    sum += dst[o];
+    if (args.slots > args.used) sum += shared[args.used * each + lane];
+    dst[o] = sum;
 }

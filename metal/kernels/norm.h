@@ -4,8 +4,14 @@
 // rms_scale returns 1/sqrt(mean(x²)+eps) of n values. shared has a float per simdgroup. All threads
 // of the threadgroup must call rms_scale. They must not change x before the next barrier.
 inline float rms_scale(device const float* x, uint n, float eps, threadgroup float* shared, uint tid, uint lane, uint simdgroup, uint simdgroups) {
+    constexpr uint together = 8;  // reads that are issued before the first use
+    uint threads = simdgroups * 32;
     float sum = 0;
-    for (uint i = tid; i < n; i += simdgroups * 32) sum = fma(x[i], x[i], sum);
+    for (uint first = tid; first < n; first += together * threads) {
+        float v[together];
+        UNROLL for (uint i = 0; i < together; i++) v[i] = first + i * threads < n ? x[first + i * threads] : 0.0f;
+        UNROLL for (uint i = 0; i < together; i++) sum = fma(v[i], v[i], sum);
+    }
     sum = tree_sum(sum);
     if (lane == 0) shared[simdgroup] = sum;
     threadgroup_barrier(mem_flags::mem_threadgroup);

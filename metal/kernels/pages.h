@@ -8,11 +8,18 @@
 //   four(row, d)               values d to d+3; d is a multiple of 4
 //   store(row, src, dims, ...) called by a whole simdgroup
 #include "bits.h"
+#include "slots.h"
+
+// aligned_pages is 1 if keys and values have a multiple of four dimensions, so that four values are
+// aligned like a vector.
+CONSTANT(uint, aligned_pages, 0)
 
 struct PageF32 {
     static inline uint row_bytes(uint dims) { return 4 * dims; }
     static inline float at(device const uchar* row, uint d) { return ((device const float*)row)[d]; }
-    static inline float4 four(device const uchar* row, uint d) { return float4(*(device const packed_float4*)(row + 4 * d)); }
+    static inline float4 four(device const uchar* row, uint d) {
+        return aligned_pages != 0 ? float4(*(device const float4*)(row + 4 * d)) : float4(*(device const packed_float4*)(row + 4 * d));
+    }
     static inline void store(device uchar* row, device const float* src, uint dims, uint lane) {
         for (uint d = lane; d < dims; d += 32) ((device float*)row)[d] = src[d];
     }
@@ -22,7 +29,7 @@ struct PageF16 {
     static inline uint row_bytes(uint dims) { return 2 * dims; }
     static inline float at(device const uchar* row, uint d) { return float(((device const half*)row)[d]); }
     static inline float4 four(device const uchar* row, uint d) {
-        return float4(half4(*(device const packed_half4*)(row + 2 * d)));
+        return aligned_pages != 0 ? float4(half4(*(device const half4*)(row + 2 * d))) : float4(half4(*(device const packed_half4*)(row + 2 * d)));
     }
     static inline void store(device uchar* row, device const float* src, uint dims, uint lane) {
         for (uint d = lane; d < dims; d += 32) ((device half*)row)[d] = half(src[d]);
@@ -79,15 +86,3 @@ struct PageQ4_0 {
         }
     }
 };
-
-// Slot is a row's entry in the slot mapping [rows], which the backend writes.
-struct Slot {
-    uint position;
-    uint slot;   // page*page_size + slot in the page
-    uint pages;  // start of the sequence's page table
-};
-
-// page_row returns the number of the row of a head at a slot.
-inline uint page_row(uint slot, uint head, uint heads, uint page_size) {
-    return (slot / page_size * heads + head) * page_size + slot % page_size;
-}

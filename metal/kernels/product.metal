@@ -1,6 +1,6 @@
 // Products of weights with few rows of activations, and gated products. The backend instantiates
 // the templates that its geometry chooses.
-#include "quants.h"
+#include "products.h"
 
 struct ProductArgs {
     uint n;           // weights per row
@@ -16,8 +16,8 @@ struct ProductArgs {
 };
 
 // product writes W·x for up to three weights, one after another in a row of dst, or for the
-// matrices of one weight. A simdgroup multiplies R rows of weights with N rows of activations.
-// Grid: (groups of rows of weights, rows / N, matrices).
+// matrices of one weight. Each team of a simdgroup multiplies R rows of weights with N rows of
+// activations. Grid: (groups of rows of weights, rows / N, matrices).
 template <typename W, uint R, uint N>
 kernel void product(
     device const uchar* w0 [[buffer(0)]],
@@ -45,18 +45,20 @@ kernel void product(
             out = args.out2;
         }
     }
-    first = (first * simdgroups + simdgroup) * R;
+    first = (first * simdgroups + simdgroup) * teams * R;
     if (first >= out) return;
-    uint row = group.y * N;
+    first = own_rows(first, lane, R);
+    uint row = group.y * N, at = min(first, out - 1);
     x += group.z * args.x_matrix + row * args.x_stride;
-    dst += row * args.dst_stride + first;
+    dst += row * args.dst_stride;
+    w += (ulong(group.z) * out + at) * args.row_bytes;
 
     float sums[R * N];
-    products<W, R, N>(w + (ulong(group.z) * out + first) * args.row_bytes, args.row_bytes, out - first, x, args.x_stride, args.rows - row, args.n, lane, sums);
+    products<W, R, N>(w, args.row_bytes, out - at, x, args.x_stride, args.rows - row, args.n, lane, sums);
     UNROLL for (uint i = 0; i < R * N; i++) {
         uint r = i / N, j = i % N;
-        if (lane == i % 32 && first + r < out && row + j < args.rows) {
-            device float* to = dst + j * args.dst_stride + r;
+        if (lane % strands == i % strands && first + r < out && row + j < args.rows) {
+            device float* to = dst + j * args.dst_stride + first + r;
             *to = args.add != 0 ? *to + sums[i] : sums[i];
         }
     }
@@ -85,19 +87,21 @@ kernel void gated_product(
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]]) {
-    uint first = (group.x * simdgroups + simdgroup) * R;
-    if (first >= args.out) return;
     uint row = group.y * N;
     x += row * args.x_stride;
+    uint first = (group.x * simdgroups + simdgroup) * teams * R;
+    if (first >= args.out) return;
+    first = own_rows(first, lane, R);
+    uint own = min(first, args.out - 1);
     dst += row * args.dst_stride + first;
-    ulong at = ulong(first) * args.row_bytes;
+    ulong at = ulong(own) * args.row_bytes;
 
     float g[R * N], u[R * N];
-    products<W, R, N>(gate + at, args.row_bytes, args.out - first, x, args.x_stride, args.rows - row, args.n, lane, g);
-    products<W, R, N>(up + at, args.row_bytes, args.out - first, x, args.x_stride, args.rows - row, args.n, lane, u);
+    products<W, R, N>(gate + at, args.row_bytes, args.out - own, x, args.x_stride, args.rows - row, args.n, lane, g);
+    products<W, R, N>(up + at, args.row_bytes, args.out - own, x, args.x_stride, args.rows - row, args.n, lane, u);
     UNROLL for (uint i = 0; i < R * N; i++) {
         uint r = i / N, j = i % N;
-        if (lane == i % 32 && first + r < args.out && row + j < args.rows) dst[j * args.dst_stride + r] = activate(args.activation, g[i], u[i]);
+        if (lane % strands == i % strands && first + r < args.out && row + j < args.rows) dst[j * args.dst_stride + r] = activate(args.activation, g[i], u[i]);
     }
 }
 

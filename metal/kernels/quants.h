@@ -1,14 +1,19 @@
 // The types of weights in GGUF files. A row of weights is read in chunks of 16. Chunk c belongs to
-// lane c%32 of a simdgroup; the chunks of a lane form a strand. Every kernel sums the weights of a
-// strand in the same order, and strands in the same tree, so that a product has the same bits in
-// all kernels.
+// strand c%8. Every kernel sums the weights of a strand in the same order, and then adds the eight
+// strands in order, so that a product has the same bits in all kernels.
 //
 // Each type has these members:
-//   load(row, c, n, w)  writes the 16 weights of chunk c of a row of n weights to w, in the order of the sum
-//   at(c, i)            position in the row at which weights 4i to 4i+3 of chunk c begin
+//   Packed               what fetch reads of a chunk
+//   fetch(row, c, n)     reads chunk c of a row of n weights
+//   unpack(packed, c, w) writes the chunk's 16 weights to w, in the order of the sum
+//   at(c, i)             position in the row at which weights 4i to 4i+3 of chunk c begin
+// Kernels fetch chunks before they unpack those that they have fetched before, so that they do not
+// wait for memory.
 // If a chunk extends past the end of a row, its weights past the end are zeros. This occurs only in
 // types without blocks.
 #include "bits.h"
+
+constant uint strands = ALL_STRANDS;
 
 inline void put(float4 v, thread float* w) {
     w[0] = v.x;
@@ -17,9 +22,47 @@ inline void put(float4 v, thread float* w) {
     w[3] = v.w;
 }
 
-struct F32 {
-    enum { block = 1, bytes = 4 };
-    static inline void load(device const uchar* row, uint c, uint n, thread float* w) {
+// load_weights writes the 16 weights of chunk c of a row of n weights to w.
+template <typename W>
+inline void load_weights(device const uchar* row, uint c, uint n, thread float* w) {
+    typename W::Packed packed = W::fetch(row, c, n);
+    W::unpack(packed, c, w);
+}
+
+// Unfetched is a base of types whose chunks are read when they are unpacked.
+template <typename W>
+struct Unfetched {
+    struct Packed {
+        device const uchar* row;
+        uint n;
+    };
+    static inline Packed fetch(device const uchar* row, uint, uint n) { return Packed{row, n}; }
+    static inline void unpack(thread const Packed& p, uint c, thread float* w) { W::read(p.row, c, p.n, w); }
+};
+
+struct Sixteen {
+    float w[16];
+};
+
+// Plain is a base of types without blocks, whose member read returns weights as they are stored.
+template <typename W>
+struct Plain {
+    enum { block = 1 };
+    typedef Sixteen Packed;
+    static inline Packed fetch(device const uchar* row, uint c, uint n) {
+        Packed p;
+        W::read(row, c, n, p.w);
+        return p;
+    }
+    static inline void unpack(thread const Packed& p, uint, thread float* w) {
+        UNROLL for (uint i = 0; i < 16; i++) w[i] = p.w[i];
+    }
+    static inline uint at(uint c, uint i) { return 16 * c + 4 * i; }
+};
+
+struct F32 : Plain<F32> {
+    enum { bytes = 4 };
+    static inline void read(device const uchar* row, uint c, uint n, thread float* w) {
         device const float* p = (device const float*)row + 16 * c;
         if (16 * c + 16 <= n) {
             UNROLL for (uint i = 0; i < 16; i += 4) put(float4(*(device const packed_float4*)(p + i)), w + i);
@@ -27,12 +70,11 @@ struct F32 {
             UNROLL for (uint i = 0; i < 16; i++) w[i] = 16 * c + i < n ? p[i] : 0.0f;
         }
     }
-    static inline uint at(uint c, uint i) { return 16 * c + 4 * i; }
 };
 
-struct F16 {
-    enum { block = 1, bytes = 2 };
-    static inline void load(device const uchar* row, uint c, uint n, thread float* w) {
+struct F16 : Plain<F16> {
+    enum { bytes = 2 };
+    static inline void read(device const uchar* row, uint c, uint n, thread float* w) {
         device const half* p = (device const half*)row + 16 * c;
         if (16 * c + 16 <= n) {
             UNROLL for (uint i = 0; i < 16; i += 4) put(float4(half4(*(device const packed_half4*)(p + i))), w + i);
@@ -40,12 +82,11 @@ struct F16 {
             UNROLL for (uint i = 0; i < 16; i++) w[i] = 16 * c + i < n ? float(p[i]) : 0.0f;
         }
     }
-    static inline uint at(uint c, uint i) { return 16 * c + 4 * i; }
 };
 
-struct BF16 {
-    enum { block = 1, bytes = 2 };
-    static inline void load(device const uchar* row, uint c, uint n, thread float* w) {
+struct BF16 : Plain<BF16> {
+    enum { bytes = 2 };
+    static inline void read(device const uchar* row, uint c, uint n, thread float* w) {
         device const ushort* p = (device const ushort*)row + 16 * c;
         if (16 * c + 16 <= n) {
             UNROLL for (uint i = 0; i < 16; i += 4) {
@@ -56,7 +97,6 @@ struct BF16 {
             UNROLL for (uint i = 0; i < 16; i++) w[i] = 16 * c + i < n ? as_type<float>(uint(p[i]) << 16) : 0.0f;
         }
     }
-    static inline uint at(uint c, uint i) { return 16 * c + 4 * i; }
 };
 
 // In blocks of 32 with two weights per byte, a chunk is 8 bytes: first the weights in their low
@@ -65,15 +105,21 @@ inline uint nibbles_at(uint c, uint i) { return 32 * (c / 2) + 8 * (c & 1) + 4 *
 
 struct Q4_0 {
     enum { block = 32, bytes = 18 };
-    static inline void load(device const uchar* row, uint c, uint, thread float* w) {
+    struct Packed {
+        ushort4 q;
+        float d;
+    };
+    static inline Packed fetch(device const uchar* row, uint c, uint) {
         device const uchar* b = row + ulong(c / 2) * 18;
-        float d = read_half(b), d4 = d * by_16, d8 = d * by_256, d12 = d * by_4096;
-        ushort4 q = read_8(b + 2 + 8 * (c & 1));
+        return Packed{read_8(b + 2 + 8 * (c & 1)), read_half(b)};
+    }
+    static inline void unpack(thread const Packed& p, uint, thread float* w) {
+        float d = p.d, d4 = d * by_16, d8 = d * by_256, d12 = d * by_4096;
         UNROLL for (uint i = 0; i < 4; i++) {
-            w[2 * i] = d * number(q[i], 0xf, 0x8);
-            w[2 * i + 1] = d8 * number(q[i], 0xf00, 0x800);
-            w[2 * i + 8] = d4 * number(q[i], 0xf0, 0x80);
-            w[2 * i + 9] = d12 * number(q[i], 0xf000, 0x8000);
+            w[2 * i] = d * number(p.q[i], 0xf, 0x8);
+            w[2 * i + 1] = d8 * number(p.q[i], 0xf00, 0x800);
+            w[2 * i + 8] = d4 * number(p.q[i], 0xf0, 0x80);
+            w[2 * i + 9] = d12 * number(p.q[i], 0xf000, 0x8000);
         }
     }
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
@@ -91,9 +137,9 @@ inline void nibbles(ushort4 q, float d, float m, float e, float k, thread float*
     }
 }
 
-struct Q4_1 {
+struct Q4_1 : Unfetched<Q4_1> {
     enum { block = 32, bytes = 20 };
-    static inline void load(device const uchar* row, uint c, uint, thread float* w) {
+    static inline void read(device const uchar* row, uint c, uint, thread float* w) {
         device const uchar* b = row + ulong(c / 2) * 20;
         float d = read_half(b), m = read_half(b + 2);
         nibbles(read_8(b + 4 + 8 * (c & 1)), d, m, d, m, w);
@@ -105,9 +151,9 @@ struct Q4_1 {
 // Its high bit is bit i of high.
 inline float five(uint q, uint at, uint high, uint i, uint zero) { return number(((q >> at) & 15) | (((high >> i) & 1) << 4), 31, zero); }
 
-struct Q5_0 {
+struct Q5_0 : Unfetched<Q5_0> {
     enum { block = 32, bytes = 22 };
-    static inline void load(device const uchar* row, uint c, uint, thread float* w) {
+    static inline void read(device const uchar* row, uint c, uint, thread float* w) {
         device const uchar* b = row + ulong(c / 2) * 22;
         float d = read_half(b);
         uint high = read_4(b + 2) >> (8 * (c & 1));
@@ -120,9 +166,9 @@ struct Q5_0 {
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
 };
 
-struct Q5_1 {
+struct Q5_1 : Unfetched<Q5_1> {
     enum { block = 32, bytes = 24 };
-    static inline void load(device const uchar* row, uint c, uint, thread float* w) {
+    static inline void read(device const uchar* row, uint c, uint, thread float* w) {
         device const uchar* b = row + ulong(c / 2) * 24;
         float d = read_half(b), m = read_half(b + 2);
         uint high = read_4(b + 4) >> (8 * (c & 1));
@@ -137,13 +183,18 @@ struct Q5_1 {
 
 struct Q8_0 {
     enum { block = 32, bytes = 34 };
-    static inline void load(device const uchar* row, uint c, uint, thread float* w) {
+    struct Packed {
+        ushort4 q[2];
+        float d;
+    };
+    static inline Packed fetch(device const uchar* row, uint c, uint) {
         device const uchar* b = row + ulong(c / 2) * 34;
-        float d = read_half(b), d8 = d * by_256;
-        b += 2 + 16 * (c & 1);
-        ushort4 q[2] = {read_8(b), read_8(b + 8)};
+        return Packed{{read_8(b + 2 + 16 * (c & 1)), read_8(b + 10 + 16 * (c & 1))}, read_half(b)};
+    }
+    static inline void unpack(thread const Packed& p, uint, thread float* w) {
+        float d = p.d, d8 = d * by_256;
         UNROLL for (uint i = 0; i < 8; i++) {
-            uint v = q[i / 4][i % 4] ^ 0x8080;  // signed bytes, plus 128
+            uint v = p.q[i / 4][i % 4] ^ 0x8080;  // signed bytes, plus 128
             w[2 * i] = d * number(v, 0xff, 0x80);
             w[2 * i + 1] = d8 * number(v, 0xff00, 0x8000);
         }
@@ -151,17 +202,23 @@ struct Q8_0 {
     static inline uint at(uint c, uint i) { return 16 * c + 4 * i; }
 };
 
-// k_scales returns the 6-bit scale and minimum of sub-block 2j (x, y) and of sub-block 2j+1 (z, w).
-// q are the 12 bytes of scales of a Q4_K or Q5_K block. Scales and minima of the first four
-// sub-blocks are the low bits of bytes 0 to 7; the others are in bytes 8 to 11 and in the high bits
-// of bytes 0 to 7.
-inline float4 k_scales(device const uchar* q, uint j) {
-    q += 2 * (j & 1);
-    uint low = *(device const ushort*)q, next = *(device const ushort*)(q + 4), high = *(device const ushort*)(q + 8);
-    uint scales = j < 2 ? low & 0x3f3f : (high & 0x0f0f) | ((low >> 2) & 0x3030);
-    uint minima = j < 2 ? next & 0x3f3f : ((high >> 4) & 0x0f0f) | ((next >> 2) & 0x3030);
-    return float4(number(scales, 0x3f, 0), number(minima, 0x3f, 0), number(scales, 0x3f00, 0) * by_256, number(minima, 0x3f00, 0) * by_256);
-}
+// KHead are the first 16 bytes of a Q4_K or Q5_K block, which are aligned to 16 bytes: the scales
+// of the block's scales and minima, and 12 bytes with the 6-bit scales and minima of eight
+// sub-blocks. Those of the first four are the low bits of bytes 0 to 7; the others are in bytes 8
+// to 11 and in the high bits of bytes 0 to 7.
+struct KHead {
+    uint4 bits;
+    // scales returns scale and minimum of sub-block 2j (x, y) and of sub-block 2j+1 (z, w).
+    float4 scales(uint j) const {
+        float d = float(as_type<half>(ushort(bits.x & 0xffff))), m = -float(as_type<half>(ushort(bits.x >> 16)));
+        uint shift = 16 * (j & 1), low = bits.y >> shift, next = bits.z >> shift, high = bits.w >> shift;
+        uint scales = j < 2 ? low & 0x3f3f : (high & 0x0f0f) | ((low >> 2) & 0x3030);
+        uint minima = j < 2 ? next & 0x3f3f : ((high >> 4) & 0x0f0f) | ((next >> 2) & 0x3030);
+        return float4(d * number(scales, 0x3f, 0), m * number(minima, 0x3f, 0), d * (number(scales, 0x3f00, 0) * by_256), m * (number(minima, 0x3f00, 0) * by_256));
+    }
+};
+
+inline KHead read_head(device const uchar* b) { return KHead{*(device const uint4*)b}; }
 
 // In blocks of 256, 32 bytes hold two sub-blocks of 32 weights: one in the low halves of the bytes,
 // one in the high halves. A chunk is 8 of these bytes.
@@ -169,29 +226,38 @@ inline uint k_at(uint c, uint i) { return 256 * (c / 16) + 64 * (c % 16 / 4) + 8
 
 struct Q4_K {
     enum { block = 256, bytes = 144 };
-    static inline void load(device const uchar* row, uint c, uint, thread float* w) {
+    struct Packed {
+        KHead head;
+        ushort4 q;
+    };
+    static inline Packed fetch(device const uchar* row, uint c, uint) {
         device const uchar* b = row + ulong(c / 16) * 144;
-        uint j = c % 16 / 4;
-        float d = read_half(b), m = -read_half(b + 2);
-        float4 s = k_scales(b + 4, j);
-        nibbles(read_8(b + 16 + 32 * j + 8 * (c & 3)), d * s.x, m * s.y, d * s.z, m * s.w, w);
+        return Packed{read_head(b), *(device const ushort4*)(b + 16 + 8 * (c % 16))};
+    }
+    static inline void unpack(thread const Packed& p, uint c, thread float* w) {
+        float4 s = p.head.scales(c % 16 / 4);
+        nibbles(p.q, s.x, s.y, s.z, s.w, w);
     }
     static inline uint at(uint c, uint i) { return k_at(c, i); }
 };
 
 struct Q5_K {
     enum { block = 256, bytes = 176 };
-    static inline void load(device const uchar* row, uint c, uint, thread float* w) {
+    struct Packed {
+        KHead head;
+        ushort4 high, q;
+    };
+    static inline Packed fetch(device const uchar* row, uint c, uint) {
         device const uchar* b = row + ulong(c / 16) * 176;
+        return Packed{read_head(b), *(device const ushort4*)(b + 16 + 8 * (c & 3)), *(device const ushort4*)(b + 48 + 8 * (c % 16))};
+    }
+    static inline void unpack(thread const Packed& p, uint c, thread float* w) {
         uint j = c % 16 / 4;
-        float d = read_half(b), m = -read_half(b + 2);
-        float4 s = k_scales(b + 4, j);
-        float d1 = d * s.x, m1 = m * s.y, d2 = d * s.z, m2 = m * s.w;
-        ushort4 high = read_8(b + 16 + 8 * (c & 3)), q = read_8(b + 48 + 32 * j + 8 * (c & 3));
+        float4 s = p.head.scales(j);
         UNROLL for (uint i = 0; i < 8; i++) {
-            uint bits = high[i / 2] >> (2 * j);
-            w[i] = fma(d1, five(q[i / 2], 8 * (i & 1), bits, 8 * (i & 1), 0), m1);
-            w[i + 8] = fma(d2, five(q[i / 2], 8 * (i & 1) + 4, bits, 8 * (i & 1) + 1, 0), m2);
+            uint bits = p.high[i / 2] >> (2 * j);
+            w[i] = fma(s.x, five(p.q[i / 2], 8 * (i & 1), bits, 8 * (i & 1), 0), s.y);
+            w[i + 8] = fma(s.z, five(p.q[i / 2], 8 * (i & 1) + 4, bits, 8 * (i & 1) + 1, 0), s.w);
         }
     }
     static inline uint at(uint c, uint i) { return k_at(c, i); }
@@ -216,25 +282,31 @@ inline void sixes(uint v, float d, thread float* w) {
 // half.
 struct Q6_K {
     enum { block = 256, bytes = 210 };
-    static inline void load(device const uchar* row, uint c, uint, thread float* w) {
+    struct Packed {
+        uint low, next, high, scales;
+        float d;
+    };
+    static inline Packed fetch(device const uchar* row, uint c, uint) {
         device const uchar* b = row + ulong(c / 16) * 210;
         uint h = c % 16 / 8, l = 4 * (c & 7);
-        float d = read_half(b + 208);
-        uint low = read_4(b + 64 * h + l), next = read_4(b + 64 * h + l + 32), high = read_4(b + 128 + 32 * h + l);
         device const uchar* scales = b + 192 + 8 * h + l / 16;
-        sixes((low & 0x0f0f0f0f) | (high & 0x03030303) << 4, d * signed_byte(scales[0]), w);
-        sixes((next & 0x0f0f0f0f) | (high & 0x0c0c0c0c) << 2, d * signed_byte(scales[2]), w + 4);
-        sixes((low >> 4 & 0x0f0f0f0f) | (high & 0x30303030), d * signed_byte(scales[4]), w + 8);
-        sixes((next >> 4 & 0x0f0f0f0f) | (high & 0xc0c0c0c0) >> 2, d * signed_byte(scales[6]), w + 12);
+        uint four = uint(scales[0]) | uint(scales[2]) << 8 | uint(scales[4]) << 16 | uint(scales[6]) << 24;
+        return Packed{read_4(b + 64 * h + l), read_4(b + 64 * h + l + 32), read_4(b + 128 + 32 * h + l), four, read_half(b + 208)};
+    }
+    static inline void unpack(thread const Packed& p, uint, thread float* w) {
+        sixes((p.low & 0x0f0f0f0f) | (p.high & 0x03030303) << 4, p.d * signed_byte(p.scales & 255), w);
+        sixes((p.next & 0x0f0f0f0f) | (p.high & 0x0c0c0c0c) << 2, p.d * signed_byte(p.scales >> 8 & 255), w + 4);
+        sixes((p.low >> 4 & 0x0f0f0f0f) | (p.high & 0x30303030), p.d * signed_byte(p.scales >> 16 & 255), w + 8);
+        sixes((p.next >> 4 & 0x0f0f0f0f) | (p.high & 0xc0c0c0c0) >> 2, p.d * signed_byte(p.scales >> 24), w + 12);
     }
     static inline uint at(uint c, uint i) { return sixteenth(c, i); }
 };
 
 // A Q2_K block has two halves with 32 bytes of weights each. Each byte of scales has a scale and a
 // minimum for 16 weights.
-struct Q2_K {
+struct Q2_K : Unfetched<Q2_K> {
     enum { block = 256, bytes = 84 };
-    static inline void load(device const uchar* row, uint c, uint, thread float* w) {
+    static inline void read(device const uchar* row, uint c, uint, thread float* w) {
         device const uchar* b = row + ulong(c / 16) * 84;
         uint h = c % 16 / 8, l = 4 * (c & 7), q = read_4(b + 16 + 32 * h + l);
         float d = read_half(b + 80), m = -read_half(b + 82);
@@ -250,9 +322,9 @@ struct Q2_K {
 
 // A Q3_K block has the weights' third bits, then two low bits per weight as in Q2_K, then 16
 // six-bit scales: their four low bits in bytes 0 to 7, their two high bits in bytes 8 to 11.
-struct Q3_K {
+struct Q3_K : Unfetched<Q3_K> {
     enum { block = 256, bytes = 110 };
-    static inline void load(device const uchar* row, uint c, uint, thread float* w) {
+    static inline void read(device const uchar* row, uint c, uint, thread float* w) {
         device const uchar* b = row + ulong(c / 16) * 110;
         uint h = c % 16 / 8, l = 4 * (c & 7), q = read_4(b + 32 + 32 * h + l), high = read_4(b + l) >> (4 * h);
         float d = read_half(b + 108);
@@ -291,9 +363,9 @@ inline void codes(device const uchar* q, float d, thread float* w) {
     }
 }
 
-struct IQ4_NL {
+struct IQ4_NL : Unfetched<IQ4_NL> {
     enum { block = 32, bytes = 18 };
-    static inline void load(device const uchar* row, uint c, uint, thread float* w) {
+    static inline void read(device const uchar* row, uint c, uint, thread float* w) {
         device const uchar* b = row + ulong(c / 2) * 18;
         codes<Codes4>(b + 2 + 8 * (c & 1), read_half(b), w);
     }
@@ -302,9 +374,9 @@ struct IQ4_NL {
 
 // IQ4_XS has a six-bit scale for each 32 weights: its two high bits are in bytes 2 and 3, its four
 // low bits in bytes 4 to 7.
-struct IQ4_XS {
+struct IQ4_XS : Unfetched<IQ4_XS> {
     enum { block = 256, bytes = 136 };
-    static inline void load(device const uchar* row, uint c, uint, thread float* w) {
+    static inline void read(device const uchar* row, uint c, uint, thread float* w) {
         device const uchar* b = row + ulong(c / 16) * 136;
         uint s = c % 16 / 2;
         float scale = number(((b[4 + s / 2] >> (s % 2 * 4)) & 15) | ((b[2 + s / 4] >> (s % 4 * 2)) & 3) << 4, 63, 32);
@@ -315,61 +387,12 @@ struct IQ4_XS {
 
 // The first byte of an MXFP4 block is the exponent of its scale, a power of two. Blocks are not
 // aligned.
-struct MXFP4 {
+struct MXFP4 : Unfetched<MXFP4> {
     enum { block = 32, bytes = 17 };
-    static inline void load(device const uchar* row, uint c, uint, thread float* w) {
+    static inline void read(device const uchar* row, uint c, uint, thread float* w) {
         device const uchar* b = row + ulong(c / 2) * 17;
         uint e = b[0];
         codes<CodesMX>(b + 1 + 8 * (c & 1), as_type<float>(e < 2 ? 0x00200000 << e : (e - 1) << 23), w);
     }
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
 };
-
-// load_inputs reads the activations for the weights of chunk c.
-template <typename W>
-inline void load_inputs(device const float* x, uint c, uint n, thread float* v) {
-    UNROLL for (uint i = 0; i < 4; i++) {
-        uint k = W::at(c, i);
-        if (W::block > 1 || k + 4 <= n) {
-            put(float4(*(device const packed_float4*)(x + k)), v + 4 * i);
-        } else {
-            UNROLL for (uint j = 0; j < 4; j++) v[4 * i + j] = k + j < n ? x[k + j] : 0.0f;
-        }
-    }
-}
-
-// add_chunk adds the product of a chunk of weights and its inputs to a sum.
-inline float add_chunk(thread const float* weights, thread const float* inputs, float sum) {
-    UNROLL for (uint i = 0; i < 16; i++) sum = fma(weights[i], inputs[i], sum);
-    return sum;
-}
-
-// products multiplies R rows of weights with N rows of activations: sums[r*N+j] is row r of weights
-// times row j of activations. A lane dequantises its chunks once for all N rows. If w_rows < R or
-// x_rows < N, the missing rows repeat the last row. If there are fewer rows of weights than of
-// activations, the weights are held in registers and the activations are read row by row.
-// Otherwise, the activations are held in registers and the weights are read row by row.
-template <typename W, uint R, uint N>
-inline void products(device const uchar* w, uint row_bytes, uint w_rows, device const float* x, uint x_stride, uint x_rows, uint n, uint lane, thread float* sums) {
-    UNROLL for (uint i = 0; i < R * N; i++) sums[i] = 0;
-    for (uint c = lane; 16 * c < n; c += 32) {
-        if (N < R) {
-            float inputs[N][16];
-            UNROLL for (uint j = 0; j < N; j++) load_inputs<W>(x + min(j, x_rows - 1) * x_stride, c, n, inputs[j]);
-            UNROLL for (uint r = 0; r < R; r++) {
-                float weights[16];
-                W::load(w + ulong(min(r, w_rows - 1)) * row_bytes, c, n, weights);
-                UNROLL for (uint j = 0; j < N; j++) sums[r * N + j] = add_chunk(weights, inputs[j], sums[r * N + j]);
-            }
-        } else {
-            float weights[R][16];
-            UNROLL for (uint r = 0; r < R; r++) W::load(w + ulong(min(r, w_rows - 1)) * row_bytes, c, n, weights[r]);
-            UNROLL for (uint j = 0; j < N; j++) {
-                float inputs[16];
-                load_inputs<W>(x + min(j, x_rows - 1) * x_stride, c, n, inputs);
-                UNROLL for (uint r = 0; r < R; r++) sums[r * N + j] = add_chunk(weights[r], inputs, sums[r * N + j]);
-            }
-        }
-    }
-    tree_sums<R * N>(sums);
-}

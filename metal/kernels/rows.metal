@@ -21,7 +21,7 @@ kernel void embed(
     uint c = group.x * EMBED_THREADS + tid;
     if (16 * c >= args.cols) return;
     float w[16];
-    W::load(table + ulong(tokens[group.y * args.token_stride]) * args.row_bytes, c, args.cols, w);
+    load_weights<W>(table + ulong(tokens[group.y * args.token_stride]) * args.row_bytes, c, args.cols, w);
     dst += group.y * args.dst_stride;
     UNROLL for (uint i = 0; i < 16; i++) {
         uint k = W::at(c, i / 4) + i % 4;

@@ -63,8 +63,7 @@ kernel void gated_tile(
     for (uint i = tid; i < tile_inputs * each; i += tile_threads()) {
         uint r = i / each, o = i % each;
         if (row + r < args.rows && first + o < args.out) {
-            threadgroup const float* v = shared + tile_result(r, o);
-            dst[(row + r) * args.dst_stride + first + o] = activate(args.activation, v[0], v[each]);
+            dst[(row + r) * args.dst_stride + first + o] = activate(args.activation, shared[tile_result(r, o)], shared[tile_result(r, o + each)]);
         }
     }
 }

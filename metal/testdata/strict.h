@@ -26,6 +26,7 @@ typedef half packed_half4 __attribute__((ext_vector_type(4), aligned(2)));
 typedef ushort packed_ushort4 __attribute__((ext_vector_type(4), aligned(2)));
 typedef ushort packed_ushort2 __attribute__((ext_vector_type(2), aligned(2)));
 typedef ushort ushort4 __attribute__((ext_vector_type(4)));
+typedef uint uint4 __attribute__((ext_vector_type(4)));
 typedef ushort ushort2 __attribute__((ext_vector_type(2)));
 struct float2 {
     float x, y;
@@ -33,6 +34,8 @@ struct float2 {
 };
 struct half4 {
     half x, y, z, w;
+    half4(device const half4& v) : x(v.x), y(v.y), z(v.z), w(v.w) {}
+    half4(const half4&) = default;
     explicit half4(packed_half4 v) : x(v.x), y(v.y), z(v.z), w(v.w) {}
 };
 struct float4 {
@@ -42,9 +45,13 @@ struct float4 {
     float4(const float4&) = default;
     float4& operator=(const float4&) = default;
     float4(threadgroup const float4& v) : x(v.x), y(v.y), z(v.z), w(v.w) {}
+    float4(device const float4& v) : x(v.x), y(v.y), z(v.z), w(v.w) {}
     explicit float4(packed_float4 v) : x(v.x), y(v.y), z(v.z), w(v.w) {}
     explicit float4(half4 v) : x(v.x), y(v.y), z(v.z), w(v.w) {}
 };
+// kernels/defs.h has the function for compilers whose vectors can be assigned in threadgroup memory.
+#define STORE_FOUR
+inline void store_four(threadgroup float* to, float a, float b, float c, float d) { to[0] = a, to[1] = b, to[2] = c, to[3] = d; }
 struct ulong2 {
     ulong x, y;
     ulong2(ulong a, ulong b) : x(a), y(b) {}
@@ -69,6 +76,7 @@ template <class T> T simd_sum(T);
 template <class T> T simd_max(T);
 template <class T> T simd_min(T);
 template <class T> T simd_broadcast(T, ushort);
+template <class T> T simd_shuffle(T, ushort);
 template <class T> T simd_shuffle_xor(T, ushort);
 template <class T> T simd_prefix_exclusive_sum(T);
 
