@@ -76,7 +76,11 @@ func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, 
 		}
 		return e.encode(ctx, text, false)
 	case req.Text != "":
-		return e.encode(ctx, req.Text, e.files.tokenizer.AddsBOS())
+		ids, err := e.encode(ctx, req.Text, e.files.tokenizer.AddsBOS())
+		if err != nil || !req.Prefix {
+			return ids, err
+		}
+		return e.prefixed(ids)
 	}
 	vocab := e.files.config.Vocab
 	for i, id := range req.Tokens {
@@ -85,6 +89,22 @@ func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, 
 		}
 	}
 	return req.Tokens, nil
+}
+
+// prefixed returns ids with the token of generation.Request.Prefix before them.
+func (e *Engine) prefixed(ids []int32) ([]int32, error) {
+	t := e.files.tokenizer
+	id, ok := t.BOS()
+	if !ok {
+		id, ok = t.EOS()
+	}
+	switch {
+	case t.AddsBOS() || ok && ids[0] == id && len(ids) > 1:
+		return ids, nil
+	case !ok:
+		return nil, generation.BadRequest("the first token of the prompt cannot be scored: the model has neither a BOS nor an EOS token to precede it")
+	}
+	return append([]int32{id}, ids...), nil
 }
 
 // encode tokenises a prompt. If bos is true, it adds the BOS and EOS tokens that the model requires

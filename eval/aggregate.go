@@ -7,7 +7,8 @@ import (
 )
 
 // aggregate returns a task's score by a metric, and the score's standard error. The standard error
-// is NaN if it is not defined: for perplexities and bits per byte, and for fewer than two rows.
+// is NaN if it is not defined: for perplexities per word or byte and bits per byte, and for fewer
+// than two rows.
 func aggregate(m *task.Metric, samples []Sample) (value, stderr float64) {
 	var total, weight float64
 	var scores []float64
@@ -18,8 +19,15 @@ func aggregate(m *task.Metric, samples []Sample) (value, stderr float64) {
 		scores = append(scores, v)
 	}
 	n := float64(len(scores))
+	if c := m.Corpus(); c != nil && len(samples) > 0 && samples[0].statistics[m.Name] != nil {
+		return corpusScore(c, m.Name, samples)
+	}
 	switch m.Aggregation {
-	case "perplexity", "weighted_perplexity":
+	case "brier_score":
+		return total / n, math.NaN()
+	case "perplexity":
+		return perplexityOf(scores)
+	case "weighted_perplexity":
 		return math.Exp(-total / weight), math.NaN()
 	case "bits_per_byte":
 		return -total / weight / math.Ln2, math.NaN()
@@ -40,6 +48,54 @@ func aggregate(m *task.Metric, samples []Sample) (value, stderr float64) {
 		squares += (v - mean) * (v - mean)
 	}
 	return mean, math.Sqrt(squares / (n - 1) / n)
+}
+
+// corpusScore returns a metric that is computed from the sums of the statistics of rows, and its
+// standard error.
+func corpusScore(c *task.Corpus, metric string, samples []Sample) (value, stderr float64) {
+	longest := 0
+	for i := range samples {
+		longest = max(longest, len(samples[i].statistics[metric]))
+	}
+	of := func(at func(i int) int) float64 {
+		sums := make([]float64, longest)
+		for i := range samples {
+			for k, v := range samples[at(i)].statistics[metric] {
+				sums[k] += v
+			}
+		}
+		return c.Value(sums)
+	}
+	value, stderr = of(func(i int) int { return i }), math.NaN()
+	n := bootstraps
+	if c.Slow {
+		n = corpusBootstraps
+	}
+	if len(samples) > 1 {
+		stderr = bootstrapError(len(samples), n, func(rows []int) float64 {
+			return of(func(i int) int { return rows[i] })
+		})
+	}
+	return value, stderr
+}
+
+// perplexityOf returns the perplexity of texts from their log-probabilities.
+func perplexityOf(logprobs []float64) (value, stderr float64) {
+	n := len(logprobs)
+	of := func(at func(i int) float64) float64 {
+		sum := 0.0
+		for i := range n {
+			sum += at(i)
+		}
+		return math.Exp(-sum / float64(n))
+	}
+	value, stderr = of(func(i int) float64 { return logprobs[i] }), math.NaN()
+	if n > 1 {
+		stderr = bootstrapError(n, bootstraps, func(rows []int) float64 {
+			return of(func(i int) float64 { return logprobs[rows[i]] })
+		})
+	}
+	return value, stderr
 }
 
 func (r *Results) add(s *Set, samples []Sample) {

@@ -30,7 +30,7 @@ func TestAggregates(t *testing.T) {
 		"a weighted mean":            {"weighted_mean", of(1, 1, 0, 3), 0.25, math.Sqrt((1.5*0.25*1.5*0.25 + 1.5*0.25*1.5*0.25) / 2)},
 		"a weighted mean of equals":  {"weighted_mean", of(1, 2, 0, 2), 0.5, 0.5},
 		"a weighted mean of three":   {"weighted_mean", of(1, 1, 0.5, 2, 0, 1), 0.5, math.Sqrt(2 * 0.375 * 0.375 / 2 / 3)},
-		"a perplexity":               {"perplexity", of(-2, 1, -4, 1), math.Exp(3), math.NaN()},
+		"a perplexity of one":        {"perplexity", of(-2, 1), math.Exp(2), math.NaN()},
 		"a perplexity by words":      {"weighted_perplexity", of(-2, 4, -4, 8), math.Exp(0.5), math.NaN()},
 		"bits per byte":              {"bits_per_byte", of(-2*math.Ln2, 3, -4*math.Ln2, 5), 0.75, math.NaN()},
 		"the same score in all rows": {"mean", of(0.5, 0, 0.5, 0, 0.5, 0), 0.5, 0},
@@ -75,7 +75,7 @@ func TestWhatCountsAsAChange(t *testing.T) {
 func TestComparedRows(t *testing.T) {
 	t.Parallel()
 	row := func(score float64, change func(*Sample)) *Sample {
-		s := &Sample{Scores: map[string]float64{"m": score, "acc": score}, Responses: []string{"a"}, Target: "four"}
+		s := &Sample{Scores: map[string]float64{"m": score, "acc": score, "brier_score": score}, Responses: []string{"a"}, Target: "four"}
 		if change != nil {
 			change(s)
 		}
@@ -97,9 +97,10 @@ func TestComparedRows(t *testing.T) {
 		"clusters":              {[]pair{{row(1, cluster("t")), row(0, nil)}, {row(0, cluster("t")), row(0, nil)}, {row(1, cluster("u")), row(0, nil)}}, "m", 3, 2, 2, 0, 2, 0, 0, 2.0 / 3, 0, -2.0 / 3},
 		"not all have clusters": {[]pair{{row(1, cluster("t")), row(0, nil)}, {row(0, cluster("t")), row(0, nil)}, {row(1, nil), row(0, nil)}}, "m", 3, 3, 2, 0, 2, 0, 0, 2.0 / 3, 0, -2.0 / 3},
 		"per byte":              {[]pair{{row(-8, logprob), row(-4, logprob)}}, "m", 1, 1, 0, 1, 1, 0, 0, -2, -1, 1},
+		"lower is better":       {[]pair{{row(0.75, nil), row(0.25, nil)}, {row(0.5, nil), row(0.5, nil)}}, "brier_score", 2, 2, 0, 1, 1, 0, 0, 0.625, 0.375, 0.25},
 		"accuracy is not":       {[]pair{{row(1, logprob), row(0, logprob)}}, "acc", 1, 1, 1, 0, 1, 0, 0, 1, 0, -1},
 	} {
-		got := comparePairs(c.list, c.metric)
+		got := comparePairs(c.list, c.metric, c.metric != "brier_score")
 		require.Equal(t, []int{c.n, c.clusters, c.lost, c.won}, []int{got.N, got.Clusters, got.Lost, got.Won}, name)
 		require.Equal(t, []int{c.changed, c.failed, c.cut}, []int{got.Changed, got.Failed, got.Cut}, name)
 		require.InDeltaSlice(t, []float64{c.baseline, c.candidate, c.change}, []float64{got.Baseline, got.Candidate, got.Mean}, 1e-12, name)

@@ -221,7 +221,7 @@ func compareTask(task string, all []pair, margin float64, higher map[string]bool
 	var list []Compared
 	for _, filter := range slices.Sorted(maps.Keys(byFilter)) {
 		for _, metric := range slices.Sorted(maps.Keys(higher)) {
-			c := comparePairs(byFilter[filter], metric)
+			c := comparePairs(byFilter[filter], metric, higher[metric])
 			c.Task, c.Metric, c.Filter, c.Margin = task, metric, filter, margin
 			list = append(list, c)
 		}
@@ -230,11 +230,14 @@ func compareTask(task string, all []pair, margin float64, higher map[string]bool
 }
 
 // comparePairs compares the scores of rows that both runs answered. Log-probabilities are compared
-// per byte of the text; higher is better, even if the metric is a perplexity.
-func comparePairs(list []pair, metric string) Compared {
+// per byte of the text; higher is better, even if the metric is a perplexity. Scores of other
+// metrics of which lower is better are negated for the comparison. higher reports whether a higher
+// value of the metric is better.
+func comparePairs(list []pair, metric string, higher bool) Compared {
 	var c Compared
 	var base, cand []float64
 	var clusters []string
+	sign := 1.0
 	for _, p := range list {
 		if !p.same() {
 			c.Changed++
@@ -251,6 +254,8 @@ func comparePairs(list []pair, metric string) Compared {
 		unit := 1.0
 		if p.base.Logprob != 0 && metric != "acc" {
 			unit = float64(max(1, len(p.base.Target)))
+		} else if !higher && p.base.Logprob == 0 {
+			unit, sign = -1, -1
 		}
 		base, cand = append(base, p.base.Scores[metric]/unit), append(cand, p.cand.Scores[metric]/unit)
 		if p.base.Cluster != "" {
@@ -262,8 +267,8 @@ func comparePairs(list []pair, metric string) Compared {
 	}
 	c.Comparison = statistics.Compare(base, cand, clusters)
 	for i := range base {
-		c.Baseline += base[i] / float64(len(base))
-		c.Candidate += cand[i] / float64(len(base))
+		c.Baseline += sign * base[i] / float64(len(base))
+		c.Candidate += sign * cand[i] / float64(len(base))
 	}
 	return c
 }

@@ -264,7 +264,11 @@ func TestAnswersThatCannotBeScored(t *testing.T) {
 
 	texts := written(t, "t", "output_type: loglikelihood_rolling\ndoc_to_text: ''\ndoc_to_target: q\n", []map[string]any{{"q": "Q y"}})
 	require.Equal(t, "the text has no log-probabilities", run(texts, line("t:0:0", "null"))[0].Failed)
-	require.InDelta(t, -1, run(texts, line("t:0:0", logprobs))[0].Logprob, 0)
+	require.Contains(t, run(texts, line("t:0:0", logprobs))[0].Failed, "the server does not score the first token of a text", "without it, the perplexity would be too low")
+	for _, before := range []string{"<s>", "", "[BOS]"} {
+		line := line("t:0:0", `{"tokens":["`+before+`","Q"," y"],"token_logprobs":[null,-2,-1],"text_offset":[0,0,1]}`)
+		require.InDelta(t, -3, run(texts, line)[0].Logprob, 0, before)
+	}
 
 	none := written(t, "n", "doc_to_text: q\ndoc_to_target: a\nfilter_list: [{name: none, filter: [{function: take_first_k, k: 1}]}]\n", rowsOf(1))
 	samples = run(none, `{"custom_id":"n:0","response":{"body":{"choices":[{"text":"yes","finish_reason":"length"},{"text":"no","finish_reason":"stop"}]}}}`)

@@ -87,6 +87,9 @@ func answeredBy(t *testing.T, model string, sets []*eval.Set, concurrency int, o
 func TestScoresAgainstForwardPasses(t *testing.T) {
 	t.Parallel()
 	sets := []*eval.Set{load(t, "choices", 12), load(t, "texts", 12), loadText(t, "winogrande", blanks)}
+	plain := []map[string]any{{"good": "Name the capital of Finland.", "bad": "Name capital Finland the."}, {"good": "Short.", "bad": "x"}}
+	sets = append(sets, written(t, "pairs", "output_type: multiple_choice\ndoc_to_text: ''\ndoc_to_choice: '{{[good, bad]}}'\ndoc_to_target: 0\ntarget_delimiter: ''\n", plain),
+		written(t, "whole", "output_type: loglikelihood_rolling\ndoc_to_text: ''\ndoc_to_target: good\n", plain))
 	folder := answered(t, sets, 8, engine.Options{})
 	f, err := gguf.Open(glm)
 	require.NoError(t, err)
@@ -128,6 +131,23 @@ func TestScoresAgainstForwardPasses(t *testing.T) {
 		p := sets[2].Items[i].Prompt
 		for c, text := range p.Choices {
 			require.InDelta(t, logprob(p.Contexts[c], text), s.Logprobs[c], 1e-4, "only the text after the choice counts")
+		}
+	}
+	require.False(t, words.AddsBOS(), "the model begins no text with BOS by itself")
+	bos, ok := words.BOS()
+	require.True(t, ok)
+	require.Equal(t, []int32{bos}, words.Encode("[gMASK]", tokenizer.EncodeOptions{Special: true}))
+	pairs, err := eval.ReadSamples(folder, "pairs")
+	require.NoError(t, err)
+	whole, err := eval.ReadSamples(folder, "whole")
+	require.NoError(t, err)
+	for i, row := range plain {
+		for c, text := range []string{row["good"].(string), row["bad"].(string)} {
+			want := logprob("[gMASK]", text)
+			require.InDelta(t, want, pairs[i].Logprobs[c], 1e-4, "all tokens of a text without context count")
+			if c == 0 {
+				require.InDelta(t, want, whole[i].Logprob, 1e-4)
+			}
 		}
 	}
 	texts, err := eval.ReadSamples(folder, "texts")

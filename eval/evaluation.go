@@ -16,7 +16,8 @@ import (
 type Settings struct {
 	Data, Examples string // paths of the files of rows and of examples
 	Shots          *int   // number of examples before each prompt
-	Chat           bool   // prompts of tasks that generate are a user's message
+	Chat           *bool  // prompts of tasks that generate are sent as messages
+	Multiturn      *bool  // with Chat: examples are messages of their own
 	Limit          int    // maximum number of rows of each task
 }
 
@@ -33,7 +34,12 @@ func LoadAll(tasks []*task.Task, settings Settings) ([]*Set, error) {
 		if settings.Shots != nil {
 			t.Shots = *settings.Shots
 		}
-		t.Chat = t.Chat || settings.Chat && t.Type.Generates()
+		if settings.Chat != nil && t.Type.Generates() {
+			t.Chat = *settings.Chat
+		}
+		if settings.Multiturn != nil {
+			t.Multiturn = *settings.Multiturn
+		}
 		s, err := Load(t, settings.Limit)
 		if err != nil {
 			return nil, err

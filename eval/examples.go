@@ -2,76 +2,138 @@ package eval
 
 import (
 	"fmt"
-	"hash/fnv"
-	"math/rand/v2"
 
 	"github.com/ingot-run/ingot/eval/task"
 	"github.com/ingot-run/ingot/internal/ordered"
+	"github.com/ingot-run/ingot/internal/pyrandom"
 )
 
+// examples chooses the examples of rows, as the classes ContextSampler and FirstNSampler of the
+// harness do.
 type examples struct {
-	task *task.Task
-	rows []*ordered.Object
-	own  bool // rows are the task's own rows, so a row must not be its own example
+	task  *task.Task
+	pools map[string]*pool // by the value of the task's ShotColumn; one pool without such a column
+
+	own       bool // the examples are the task's own rows
+	exclusive bool // a row, and rows equal to it, are not its examples
+}
+
+// pool is a list of example rows with the generator that draws from it.
+type pool struct {
+	rows   []*ordered.Object
+	keys   []string       // equal for equal rows
+	equal  map[string]int // number of rows with each key
+	random *pyrandom.Random
 }
 
 func newExamples(t *task.Task, rows []*ordered.Object) (*examples, error) {
+	e := &examples{task: t, pools: map[string]*pool{}}
+	from := rows
 	switch {
 	case t.Examples != nil:
-		return &examples{t, t.Examples, false}, nil
-	case t.FewShotData != "":
-		_, others, err := readRows(t.FewShotData)
-		return &examples{t, others, false}, err
+		from, e.exclusive = t.Examples, t.Splits.Exclusive()
+	case t.FewShotData != "" && t.FewShotData != t.Data:
+		var err error
+		if _, from, err = readRows(t.FewShotData); err != nil {
+			return nil, err
+		}
+		e.exclusive = t.Splits.Exclusive()
+	default:
+		e.own = true
+		// The harness draws these rows too if the split of the examples is that of the rows.
+		// Otherwise, the user gave no file of examples.
+		e.exclusive = t.Splits.Exclusive() || t.Splits.Examples() != t.Splits.Rows()
 	}
-	return &examples{t, rows, true}, nil
+	for _, row := range from {
+		value, _ := columnKey(row, t.ShotColumn)
+		p := e.pools[value]
+		if p == nil {
+			p = &pool{equal: map[string]int{}, random: pyrandom.New(t.ShotSeed)}
+			e.pools[value] = p
+		}
+		key := task.RowKey(row)
+		p.rows, p.keys = append(p.rows, row), append(p.keys, key)
+		p.equal[key]++
+	}
+	return e, nil
 }
 
-// choose returns the examples for a row: the first ones, or random ones. The random choice depends
-// only on the task's name and seed and on the row's number.
-func (e *examples) choose(number int, row *ordered.Object) ([]*ordered.Object, error) {
+// columnKey returns a row's value in a column as text. ok is false if the row lacks the column.
+func columnKey(row *ordered.Object, column string) (key string, ok bool) {
+	if column == "" {
+		return "", true
+	}
+	v, ok := row.Get(column)
+	return fmt.Sprint(v), ok
+}
+
+// choose returns the examples for a row: the first ones, or random ones. Random examples depend on
+// the task's seed, on the example rows, and on how many rows before this one have drawn.
+func (e *examples) choose(row *ordered.Object) ([]*ordered.Object, error) {
 	t := e.task
 	if t.Shots == 0 {
 		return nil, nil
 	}
-	same := func(*ordered.Object) bool { return true }
-	if t.ShotColumn != "" {
-		value, ok := row.Get(t.ShotColumn)
-		if !ok {
-			return nil, fmt.Errorf("the row has no column %q, by which its examples are chosen (\"same\" in fewshot_config)", t.ShotColumn)
-		}
-		same = func(o *ordered.Object) bool {
-			v, ok := o.Get(t.ShotColumn)
-			return ok && fmt.Sprint(v) == fmt.Sprint(value)
-		}
+	value, ok := columnKey(row, t.ShotColumn)
+	if !ok {
+		return nil, fmt.Errorf("the row has no column %q, by which its examples are chosen (\"same\" in fewshot_config)", t.ShotColumn)
 	}
-	var chosen []*ordered.Object
-	for _, i := range e.order(number) {
-		if e.own && i == number || !same(e.rows[i]) {
-			continue
-		}
-		if chosen = append(chosen, e.rows[i]); len(chosen) == t.Shots {
-			return chosen, nil
-		}
+	p, key := e.pools[value], ""
+	if e.exclusive {
+		key = task.RowKey(row)
 	}
-	if len(chosen) == 0 && t.ShotColumn != "" {
+	if p == nil {
+		p = &pool{}
+	}
+	switch n := len(p.rows) - p.equal[key]; {
+	case n == 0 && t.ShotColumn != "":
 		return nil, fmt.Errorf("no example row has the same value in column %q as the row: add one, or set num_fewshot to 0", t.ShotColumn)
+	case n < t.Shots:
+		return nil, fmt.Errorf("the task has %d examples for the row, but num_fewshot is %d: lower num_fewshot, or give more example rows", n, t.Shots)
 	}
-	return nil, fmt.Errorf("the task has %d examples for the row, but num_fewshot is %d: lower num_fewshot, or give more example rows", len(chosen), t.Shots)
+	if t.ShotsInOrder {
+		return p.at(p.others(key, t.Shots)), nil
+	}
+	return p.at(p.draw(t.Shots, key)), nil
 }
 
-// order returns the indices of the example rows: in ascending order if the task uses the first rows
-// as examples, else in a random order that depends on number, the number of the row that gets the
-// examples.
-func (e *examples) order(number int) []int {
-	order := make([]int, len(e.rows))
-	for i := range order {
-		order[i] = i
+// draw draws n rows. Rows with the key excluded are not drawn; an empty key excludes none.
+func (p *pool) draw(n int, excluded string) []int {
+	if excluded == "" {
+		return p.random.Sample(len(p.rows), n)
 	}
-	if !e.task.ShotsInOrder {
-		h := fnv.New64a()
-		fmt.Fprintf(h, "%s %d", e.task.Name, number)                //nolint:errcheck // a hash does not fail
-		random := rand.New(rand.NewPCG(h.Sum64(), e.task.ShotSeed)) //nolint:gosec // examples
-		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	var kept []int
+	for _, i := range p.random.Sample(len(p.rows), min(n+1, len(p.rows))) {
+		if p.keys[i] != excluded && len(kept) < n {
+			kept = append(kept, i)
+		}
 	}
-	return order
+	if len(kept) == n {
+		return kept
+	}
+	others := p.others(excluded, len(p.rows)) // several of the drawn rows were excluded
+	kept = p.random.Sample(len(others), n)
+	for i, j := range kept {
+		kept[i] = others[j]
+	}
+	return kept
+}
+
+// others returns the indices of the first n rows that do not have the key excluded.
+func (p *pool) others(excluded string, n int) []int {
+	var list []int
+	for i := 0; i < len(p.rows) && len(list) < n; i++ {
+		if p.keys[i] != excluded {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+func (p *pool) at(indices []int) []*ordered.Object {
+	list := make([]*ordered.Object, len(indices))
+	for i, j := range indices {
+		list[i] = p.rows[j]
+	}
+	return list
 }

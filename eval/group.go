@@ -10,7 +10,7 @@ import (
 )
 
 // addGroups adds the scores of groups. A group's score by a metric is the weighted mean of its
-// tasks' scores. The standard error of that mean assumes that the scores are independent. Tasks
+// tasks' scores. Tasks
 // without the metric or filter are left out. A group without a list of metrics gets no scores.
 func (r *Results) addGroups(groups []task.Group) {
 	for _, g := range groups {
@@ -44,28 +44,49 @@ func (r *Results) filtersOf(g *task.Group, metric string) []string {
 }
 
 func (r *Results) addGroup(g *task.Group, m *task.GroupMetric, filter string) {
-	var sum, squares, weights float64
-	certain := true
+	var list []part
 	for _, member := range g.Members {
 		value, ok := r.Results[member.Task][m.Metric+","+filter]
 		if !ok {
 			continue
 		}
-		weight := member.Weight
-		if m.BySize {
-			weight *= float64(r.Samples[member.Task].Effective)
+		p := part{value: value, stderr: math.NaN(), rows: float64(r.Samples[member.Task].Effective), weight: member.Weight}
+		if stderr, ok := r.Results[member.Task][m.Metric+"_stderr,"+filter]; ok {
+			p.stderr = stderr
 		}
-		stderr, ok := r.Results[member.Task][m.Metric+"_stderr,"+filter]
-		certain = certain && ok
-		sum += weight * value
-		squares += weight * weight * stderr * stderr
-		weights += weight
+		list = append(list, p)
 	}
-	if weights == 0 {
-		return
+	value, stderr := groupScore(list, m.BySize)
+	if !math.IsNaN(value) {
+		r.Groups[g.Name][m.Metric+","+filter] = value
 	}
-	r.Groups[g.Name][m.Metric+","+filter] = sum / weights
-	if certain {
-		r.Groups[g.Name][m.Metric+"_stderr,"+filter] = math.Sqrt(squares) / weights
+	if !math.IsNaN(stderr) {
+		r.Groups[g.Name][m.Metric+"_stderr,"+filter] = stderr
 	}
+}
+
+// part is the score of a task of a group. stderr is NaN if it is not known.
+type part struct{ value, stderr, rows, weight float64 }
+
+// groupScore returns the score of a group and its standard error. With bySize, the standard error
+// is the harness's pooled one: that of the mean over all rows, without the differences between
+// tasks. If tasks have weights of their own, which the harness lacks, and without bySize, the
+// tasks' errors are independent. Values that are not known are NaN.
+func groupScore(list []part, bySize bool) (value, stderr float64) {
+	var sum, squares, weights, rows, pooled float64
+	equal := true
+	for _, p := range list {
+		w := p.weight
+		if bySize {
+			w *= p.rows
+		}
+		sum, weights = sum+w*p.value, weights+w
+		squares += w * w * p.stderr * p.stderr
+		rows, pooled = rows+p.rows, pooled+(p.rows-1)*p.rows*p.stderr*p.stderr
+		equal = equal && p.weight == list[0].weight
+	}
+	if bySize && equal {
+		return sum / weights, math.Sqrt(pooled / (rows - float64(len(list))) / rows)
+	}
+	return sum / weights, math.Sqrt(squares) / weights
 }

@@ -77,7 +77,7 @@ func (s *Set) judgeRequests(answers map[string]*answer) ([]request, error) {
 				}
 				zero := 0.0
 				list = append(list, request{s.judgeID(item.Number, f, n), "POST", openai.Chat,
-					body{Messages: []message{{"user", prompt}}, MaxTokens: s.Rubric.MaxTokens, Temperature: &zero}})
+					body{Messages: []message{{Role: "user", Content: prompt}}, MaxTokens: s.Rubric.MaxTokens, Temperature: &zero}})
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -22,6 +23,8 @@ func (s *scored) align(text string) {
 		offsets[i] = length(text) - length(rest)
 		after, ok := strings.CutPrefix(rest, token)
 		switch {
+		case i == 0 && token == "" && len(s.Logprobs) > 0 && s.Logprobs[0] == nil:
+			offsets[0] = -1
 		case ok:
 			rest = after
 		case rest == "": // the token was generated after the text
@@ -70,14 +73,29 @@ func (s *scored) between(from, to int) (sum float64, greedy, ok bool) {
 	return sum, greedy, ok
 }
 
-// skipFirst removes the first token if it has no log-probability. Servers give none to a token with
-// nothing before it.
-func (s *scored) skipFirst() {
-	if len(s.Logprobs) > 0 && len(s.Offsets) > 0 && len(s.Tokens) > 0 && s.Logprobs[0] == nil {
+// missing returns the reason why a text after a context has no log-probability.
+func (s *scored) missing(reason, context string) string {
+	if boundary(context) == 0 && len(s.Logprobs) > 1 && s.Logprobs[0] == nil {
+		reason += ": the server does not score the first token of a text, because the model has no BOS token and the server does not know the field prefix_token: use a context (doc_to_text), or Ingot"
+	}
+	return reason
+}
+
+// skipFirst removes the first token if it has no log-probability and is not to be scored: if it
+// stands before the text, such as <s>, or if it is a control token at the beginning of the text.
+// Servers give no log-probability to a token with nothing before it.
+func (s *scored) skipFirst(text string) {
+	if len(s.Logprobs) == 0 || len(s.Offsets) == 0 || len(s.Tokens) == 0 || s.Logprobs[0] != nil {
+		return
+	}
+	if first := s.Tokens[0]; first == "" || !strings.HasPrefix(text, first) || control.MatchString(first) {
 		s.Logprobs, s.Offsets, s.Tokens = s.Logprobs[1:], s.Offsets[1:], s.Tokens[1:]
 		s.Top = s.Top[min(1, len(s.Top)):]
 	}
 }
+
+// control matches the text of a control token such as <|endoftext|> or [gMASK].
+var control = regexp.MustCompile(`^(<\S+>|\[\S+\])$`)
 
 // boundary returns the offset, in characters, at which the continuation of a context begins. Spaces
 // at the end of a context count as part of the continuation.

@@ -66,6 +66,7 @@ type request struct {
 
 type body struct {
 	Messages    []message `json:"messages,omitempty"`
+	Continue    bool      `json:"continue_final_message,omitempty"`
 	Prompt      *string   `json:"prompt,omitempty"`
 	MaxTokens   int       `json:"max_tokens"`
 	Temperature *float64  `json:"temperature,omitempty"`
@@ -75,6 +76,7 @@ type body struct {
 	N           int       `json:"n,omitempty"`
 	Stop        []string  `json:"stop,omitempty"`
 	Echo        bool      `json:"echo,omitempty"`
+	Prefix      bool      `json:"prefix_token,omitempty"` // without it, a model without BOS does not score the first token
 	Logprobs    *int      `json:"logprobs,omitempty"`
 	Form        *form     `json:"structured_outputs,omitempty"`
 }
@@ -85,10 +87,7 @@ type form struct {
 	Regex  string   `json:"regex,omitempty"`
 }
 
-type message struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
-}
+type message = task.Message
 
 func (s *Set) id(item, choice int) string {
 	id := s.Name + ":" + strconv.Itoa(item)
@@ -106,11 +105,11 @@ func (s *Set) requests(item *Item) []request {
 	case task.Generate, task.Judge:
 		return []request{s.generate(item)}
 	case task.Perplexity:
-		return []request{score(s.id(item.Number, 0), strings.Join(p.Targets, ""))}
+		return []request{score(s.id(item.Number, 0), "", strings.Join(p.Targets, ""))}
 	}
 	list := make([]request, len(p.Choices))
 	for i, c := range p.Choices {
-		list[i] = score(s.id(item.Number, i), p.ContextOf(i)+c)
+		list[i] = score(s.id(item.Number, i), p.ContextOf(i), c)
 	}
 	return list
 }
@@ -137,16 +136,19 @@ func (s *Set) generate(item *Item) request {
 	}
 	url := openai.Completions
 	if s.Chat {
-		url, b.Messages = openai.Chat, []message{{"user", item.Prompt.Context}}
+		url, b.Messages = openai.Chat, item.Prompt.ChatMessages(s.Multiturn)
+		b.Continue = b.Messages[len(b.Messages)-1].Role == "assistant"
 	} else {
 		b.Prompt = &item.Prompt.Context
 	}
 	return request{s.id(item.Number, 0), "POST", url, b}
 }
 
-func score(id, text string) request {
+// score returns the request for the log-probability of a text after a context.
+func score(id, context, text string) request {
 	one := 1
-	return request{id, "POST", openai.Completions, body{Prompt: &text, MaxTokens: 0, Echo: true, Logprobs: &one}}
+	text = context + text
+	return request{id, "POST", openai.Completions, body{Prompt: &text, MaxTokens: 0, Echo: true, Logprobs: &one, Prefix: boundary(context) == 0}}
 }
 
 // ErrOtherRun means that a directory holds a run with other requests.

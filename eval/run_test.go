@@ -35,7 +35,9 @@ func TestRequestsOfTasks(t *testing.T) {
 			[]string{`{"prompt":"Ask <me>","max_tokens":256,"temperature":0,"n":1,"structured_outputs":{"regex":" \\d+"}}`}},
 		"choices": {"output_type: multiple_choice\ndoc_to_text: q\ndoc_to_choice: [x, y]\ndoc_to_target: n\n",
 			[]string{`{"prompt":"Ask <me> x","max_tokens":0,"echo":true,"logprobs":1}`, `{"prompt":"Ask <me> y","max_tokens":0,"echo":true,"logprobs":1}`}},
-		"a text": {"output_type: loglikelihood_rolling\ndoc_to_text: ''\ndoc_to_target: q\n", []string{`{"prompt":"Ask <me>","max_tokens":0,"echo":true,"logprobs":1}`}},
+		"a text": {"output_type: loglikelihood_rolling\ndoc_to_text: ''\ndoc_to_target: q\n", []string{`{"prompt":"Ask <me>","max_tokens":0,"echo":true,"logprobs":1,"prefix_token":true}`}},
+		"choices without context": {"output_type: multiple_choice\ndoc_to_text: ''\ndoc_to_choice: [x, y]\ndoc_to_target: n\n",
+			[]string{`{"prompt":" x","max_tokens":0,"echo":true,"logprobs":1,"prefix_token":true}`, `{"prompt":" y","max_tokens":0,"echo":true,"logprobs":1,"prefix_token":true}`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -156,7 +158,7 @@ func TestSettingsOfTasks(t *testing.T) {
 	require.Equal(t, 1, strings.Count(sets[0].Items[0].Prompt.Context, "own 1"))
 	require.Equal(t, 1, strings.Count(sets[0].Items[0].Prompt.Context, "\n\n"), "one example")
 
-	sets = loaded(eval.Settings{Limit: 2, Chat: true})
+	sets = loaded(eval.Settings{Limit: 2, Chat: new(true)})
 	require.Len(t, sets[0].Items, 2)
 	require.Equal(t, []bool{true, false}, []bool{sets[0].Chat, sets[1].Chat}, "only tasks that generate become chats")
 

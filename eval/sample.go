@@ -35,6 +35,8 @@ type Sample struct {
 	Metrics   []string           `json:"metrics"`
 	Scores    map[string]float64 `json:"scores"`            // by metric; for perplexities, the log-probability
 	Weights   map[string]float64 `json:"weights,omitempty"` // by metric: number of words, bytes or instructions of the row; see aggregate
+
+	statistics map[string][]float64 // by metric; see task.Corpus
 }
 
 // SamplesFile is the name of a task's samples file.

@@ -77,7 +77,7 @@ func (s *Set) samples(item *Item, given []*answer, judged map[string]*answer) []
 	base := s.sample(item)
 	for _, a := range given {
 		base.Responses = append(base.Responses, a.texts...)
-		base.Truncated = base.Truncated || a.truncated
+		base.Truncated = base.Truncated || a.truncated && s.Type.Generates()
 		base.Failed = cmp.Or(base.Failed, a.failed)
 		base.Tokens += a.tokens
 		base.Latency = max(base.Latency, a.latency)
@@ -102,7 +102,7 @@ func (s *Set) samples(item *Item, given []*answer, judged map[string]*answer) []
 func (s *Set) sample(item *Item) Sample {
 	p := &item.Prompt
 	target := strings.Join(p.Targets, "\n")
-	if p.Right >= 0 {
+	if p.Right >= 0 && p.Right < len(p.Choices) {
 		target = p.Choices[p.Right]
 	}
 	sample := Sample{
@@ -123,7 +123,7 @@ func indicator(b bool) float64 {
 }
 
 func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[string]*answer) Sample {
-	base.Filter, base.Filtered, base.Scores = p.Name, p.Apply(base.Responses), map[string]float64{}
+	base.Filter, base.Filtered, base.Scores, base.statistics = p.Name, p.Apply(base.Responses), map[string]float64{}, map[string][]float64{}
 	if s.Type == task.Judge {
 		return s.judged(base, item, judged)
 	}
@@ -133,6 +133,14 @@ func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[st
 	n := len(base.Filtered)
 	for i := range s.Metrics {
 		m := &s.Metrics[i]
+		if c := m.Corpus(); c != nil {
+			if n != 1 || len(item.Prompt.Targets) != 1 {
+				base.Failed = fmt.Sprintf("%s needs one answer and one target, but the row has %d and %d", m.Name, n, len(item.Prompt.Targets))
+				return base
+			}
+			base.addStatistics(m.Name, c, c.Answer(base.Filtered[0], item.Prompt.Targets[0]))
+			continue
+		}
 		sum := 0.0
 		for _, a := range base.Filtered {
 			sum += m.Score(a, item.Prompt.Targets)
@@ -150,6 +158,13 @@ func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[st
 		}
 	}
 	return base
+}
+
+func (s *Sample) addStatistics(metric string, c *task.Corpus, statistics []float64) {
+	s.statistics[metric] = statistics
+	if c.Row > 0 {
+		s.Scores[metric] = c.Value(statistics) / c.Row
+	}
 }
 
 func (s *Set) choiceText(p *task.Prompt, i int) string {
@@ -175,15 +190,20 @@ func (s *Set) followed(base Sample, item *Item) Sample {
 
 func (s *Set) choice(base Sample, item *Item, given []*answer) Sample {
 	p := &item.Prompt
-	base.Responses = nil
+	base.Responses, base.statistics = nil, map[string][]float64{}
+	likely := make([]bool, len(given)) // every token of the choice is the most probable one
 	for i, a := range given {
 		text := p.ContextOf(i) + p.Choices[i]
 		a.logprobs.align(text)
-		total, _, ok := a.logprobs.between(boundary(p.ContextOf(i)), length(text))
+		if boundary(p.ContextOf(i)) == 0 {
+			a.logprobs.skipFirst(text)
+		}
+		total, greedy, ok := a.logprobs.between(boundary(p.ContextOf(i)), length(text))
 		if !ok {
-			base.Failed = fmt.Sprintf("choice %d has no log-probabilities", i+1)
+			base.Failed = a.logprobs.missing(fmt.Sprintf("choice %d has no log-probabilities", i+1), p.ContextOf(i))
 			return base
 		}
+		likely[i] = greedy
 		base.Logprobs, base.Choices = append(base.Logprobs, total), append(base.Choices, s.choiceText(p, i))
 	}
 	plain := func(i int) string { return base.Choices[i] }
@@ -194,8 +214,18 @@ func (s *Set) choice(base Sample, item *Item, given []*answer) Sample {
 			size = func(i int) int { return length(plain(i)) }
 		case "acc_bytes":
 			size = func(i int) int { return len(plain(i)) }
+		case "exact_match":
+			base.Scores[m.Name] = indicator(slices.ContainsFunc(append(p.Rights, p.Right), func(i int) bool { return likely[i] }))
+			continue
+		case "brier_score":
+			base.Scores[m.Name] = task.Brier(base.Logprobs, p.Right)
+			continue
 		}
-		base.Scores[m.Name] = indicator(task.Likeliest(base.Logprobs, size) == p.Right)
+		best := task.Likeliest(base.Logprobs, size)
+		base.Scores[m.Name] = indicator(best == p.Right || slices.Contains(p.Rights, best))
+		if c := m.Corpus(); c != nil {
+			base.addStatistics(m.Name, c, c.Choice(p.Right, best))
+		}
 	}
 	return base
 }
@@ -208,11 +238,13 @@ func (s *Set) likelihood(base Sample, item *Item, a *answer) Sample {
 	a.logprobs.align(p.Context + text)
 	if s.Type == task.Perplexity {
 		from, to = 0, length(text)
-		a.logprobs.skipFirst()
+	}
+	if from == 0 {
+		a.logprobs.skipFirst(text)
 	}
 	total, greedy, ok := a.logprobs.between(from, to)
 	if !ok {
-		base.Failed = "the text has no log-probabilities"
+		base.Failed = a.logprobs.missing("the text has no log-probabilities", p.Context)
 		return base
 	}
 	if p.Counted != "" {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/ingot-run/ingot/eval/task"
 	"github.com/ingot-run/ingot/internal/ordered"
@@ -28,6 +29,7 @@ type Set struct {
 	Items   []Item
 	Hash    string         // hash of the task's settings and prompts; scores are comparable only if it is equal
 	Skipped map[string]int // number of rows that are left out, by reason
+	NoRight []int          // numbers of the rows of which no choice is right; they score 0, as in the harness
 }
 
 const maxRow = 16 << 20
@@ -48,7 +50,7 @@ func Load(t *task.Task, limit int) (*Set, error) {
 	}
 	s := &Set{Task: t, Skipped: map[string]int{}}
 	hash := sha256.New()
-	settings, err := json.Marshal([]any{t.Type, t.Repeats, t.Chat, t.Generation, t.Rubric})
+	settings, err := json.Marshal([]any{t.Type, t.Repeats, t.Chat, t.Multiturn, t.Generation, t.Rubric})
 	if err != nil {
 		return nil, fmt.Errorf("load task %s: %w", t.Name, err)
 	}
@@ -57,7 +59,7 @@ func Load(t *task.Task, limit int) (*Set, error) {
 		if limit > 0 && len(s.Items) == limit {
 			break
 		}
-		chosen, err := shots.choose(i, objects[i])
+		chosen, err := shots.choose(objects[i])
 		if err != nil {
 			return nil, fmt.Errorf("load task %s: row %d of %s: %w", t.Name, i+1, t.Data, err)
 		}
@@ -74,7 +76,13 @@ func Load(t *task.Task, limit int) (*Set, error) {
 			return nil, fmt.Errorf("load task %s: row %d of %s: cluster: %w", t.Name, i+1, t.Data, err)
 		}
 		s.Items = append(s.Items, Item{i, doc, p, cluster})
-		fmt.Fprintf(hash, "%q %q %q %q %d\n", p.Context, p.Contexts, p.Choices, p.Targets, p.Right) //nolint:errcheck // a hash does not fail
+		if t.Type == task.MultipleChoice && p.Right < 0 {
+			s.NoRight = append(s.NoRight, i)
+		}
+		if err := checkChoices(t, &p); err != nil {
+			return nil, fmt.Errorf("load task %s: row %d of %s: %w", t.Name, i+1, t.Data, err)
+		}
+		fmt.Fprintf(hash, "%q %q %q %q %d %d\n", p.Context, p.Contexts, p.Choices, p.Targets, p.Right, p.Rights) //nolint:errcheck // a hash does not fail
 	}
 	if len(s.Items) == 0 {
 		reason := "the file has no rows"
@@ -83,8 +91,29 @@ func Load(t *task.Task, limit int) (*Set, error) {
 		}
 		return nil, fmt.Errorf("load task %s: no row of %s can be used: %s", t.Name, t.Data, reason)
 	}
+	if len(s.NoRight) == len(s.Items) {
+		p := s.Items[0].Prompt
+		return nil, fmt.Errorf("load task %s: doc_to_target gives none of the choices in any row of %s: row %d has the choices %.200q, without delimiter", t.Name, t.Data, s.NoRight[0]+1, p.Choices)
+	}
 	s.Hash = hex.EncodeToString(hash.Sum(nil))
 	return s, nil
+}
+
+// checkChoices checks that a row fits the metrics of its task, as the harness does.
+func checkChoices(t *task.Task, p *task.Prompt) error {
+	metric := t.NeedsRight()
+	if metric == "" {
+		return nil
+	}
+	if p.Right < 0 || slices.Contains(p.Rights, -1) || len(p.Rights) > 0 && metric != "exact_match" {
+		return fmt.Errorf("metric %s needs one right choice, but doc_to_target gives none or a list", metric)
+	}
+	for _, m := range t.Metrics {
+		if m.Name == "f1" && len(p.Choices) != 2 {
+			return fmt.Errorf("metric f1 needs two choices, but the row has %d: use mcc", len(p.Choices))
+		}
+	}
+	return nil
 }
 
 // clusterOf returns a row's value in a column, as text. A row without a value is an error: such

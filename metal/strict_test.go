@@ -81,6 +81,7 @@ func TestAddressSpaces(t *testing.T) {
 
 // alloca is in the lines of LLVM's assembly that reserve memory for a variable.
 const alloca = " = alloca "
+
 var (
 	comments     = regexp.MustCompile(`//[^\n]*|"[^"]*"`)
 	spaces       = `(?:device|threadgroup|constant|thread)\s+(?:const\s+)?(?:typename\s+)?`

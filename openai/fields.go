@@ -127,6 +127,7 @@ var fields = []*Field{
 		into: func(r *Request) any { return &r.tokenIDs },
 	},
 	{Name: "echo", Kind: Boolean, Only: Completions, into: func(r *Request) any { return &r.echo }},
+	{Name: "prefix_token", Kind: Boolean, Only: Completions, into: func(r *Request) any { return &r.settings.Prefix }},
 
 	// The form of the answer: OpenAI's field, vLLM's, llama.cpp's and Ollama's.
 	{Name: "response_format", Kind: Object, strict: true, form: true, read: byName((*Request).readResponseFormat)},

@@ -44,6 +44,8 @@ type evalRun struct {
 	cfg        *config.Config
 	folder     string
 	shots      int // number of examples; each task's own number is used unless the flag is given
+	chat       bool
+	multiturn  bool
 	cache      string
 	settings   eval.Settings
 	report     summaryFlags
@@ -57,7 +59,8 @@ func (e *evalRun) add(flags *pflag.FlagSet) {
 	flags.IntVar(&e.shots, "num-fewshot", 0, "put `N` examples before each prompt (default the task's number)")
 	flags.IntVar(&e.settings.Limit, "limit", 0, "score the first `N` rows of each task; 0 for all")
 	flags.StringVar(&e.cache, "cache", "", "keep answers in `DIR`, and reuse an earlier run's answers to the same requests")
-	flags.BoolVar(&e.settings.Chat, "chat", false, "send the prompts of tasks that generate as a user's message, through the model's chat template")
+	flags.BoolVar(&e.chat, "chat", false, "send the prompts of tasks that generate as messages, through the model's chat template (default as the task says)")
+	flags.BoolVar(&e.multiturn, "fewshot-as-multiturn", true, "with --chat: send each example as a message of the user and one of the assistant; false: examples and question are one message (default as the task says)")
 	flags.StringVar(&e.who.url, "base-url", "", "send the requests to the server with OpenAI's API at `URL`, such as http://host:8080/v1")
 	flags.StringVar(&e.who.name, "server-model", "", "use the server's model `NAME` (default its only model)")
 	flags.StringVar(&e.who.key, "api-key-env", openAIKey, "read the server's API key from the environment variable `NAME`")
@@ -84,8 +87,13 @@ func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 	if e.settings.Data != "" && len(tasks) > 1 {
 		return usagef("--data is for one task, and %d are given", len(tasks))
 	}
-	if e.cmd.Flags().Changed("num-fewshot") {
-		e.settings.Shots = &e.shots
+	for name, set := range map[string]func(){
+		"num-fewshot": func() { e.settings.Shots = &e.shots }, "chat": func() { e.settings.Chat = &e.chat },
+		"fewshot-as-multiturn": func() { e.settings.Multiturn = &e.multiturn },
+	} {
+		if e.cmd.Flags().Changed(name) {
+			set()
+		}
 	}
 	sets, err := loadTasks(e.cmd, tasks, e.settings)
 	if err != nil {
@@ -126,6 +134,9 @@ func loadTasks(cmd *cobra.Command, tasks []*task.Task, s eval.Settings) ([]*eval
 	for _, set := range sets {
 		for _, reason := range slices.Sorted(maps.Keys(set.Skipped)) {
 			cmd.PrintErrf("%s: %s: %s\n", textfmt.Printable(set.Name), countRows(set.Skipped[reason]), textfmt.Printable(reason))
+		}
+		if n := len(set.NoRight); n > 0 {
+			cmd.PrintErrf("%s: %s with a target that is none of the choices, the first of them row %d: they count as wrong, as in lm-evaluation-harness\n", textfmt.Printable(set.Name), countRows(n), set.NoRight[0]+1)
 		}
 	}
 	return sets, err

@@ -92,7 +92,11 @@ func (n *nightly) judge(ctx context.Context, e *schedule.Entry, run string) (o s
 	if err != nil {
 		return o, err
 	}
-	sets, err := loadTasks(n.cmd, tasks, eval.Settings{Limit: e.Limit, Chat: e.Chat})
+	settings := eval.Settings{Limit: e.Limit}
+	if e.Chat {
+		settings.Chat = &e.Chat
+	}
+	sets, err := loadTasks(n.cmd, tasks, settings)
 	if err != nil {
 		return o, err
 	}

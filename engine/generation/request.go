@@ -34,8 +34,12 @@ type Request struct {
 	// Chat has the variables of the model's chat template: "messages" and others that the template
 	// reads. The engine adds bos_token, eos_token, the Tools and, if absent, add_generation_prompt
 	// (true), tools and documents (none). The engine does not modify the object.
-	Chat   *ordered.Object
-	Text   string  // a prompt as text; the engine adds BOS if the model expects it
+	Chat *ordered.Object
+	Text string // a prompt as text; the engine adds BOS if the model expects it
+	// Prefix makes a prompt as text begin with a token that is not part of it, even if the model
+	// expects no BOS: with BOS, or with EOS if the model has no BOS. The first token of the text
+	// then has a log-probability too.
+	Prefix bool
 	Tokens []int32 // a prompt as token ids; the engine adds nothing
 	// Date is the day that a chat template prints; zero means today. A retry of the request should
 	// set the same date, so that the prompt stays the same.

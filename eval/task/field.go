@@ -35,6 +35,18 @@ func (f *Field) read(n *yaml.Node) error {
 		}
 		return nil
 	}
+	if n.Kind == yaml.MappingNode { // doc_to_choice may name its choices
+		list := []ordered.Value{}
+		for i := 1; i < len(n.Content); i += 2 {
+			v, err := valueOf(n.Content[i])
+			if err != nil {
+				return err
+			}
+			list = append(list, v)
+		}
+		f.constant = list
+		return nil
+	}
 	var value any
 	if err := n.Decode(&value); err != nil {
 		return err
@@ -59,22 +71,26 @@ func (f *Field) read(n *yaml.Node) error {
 // a template, it would give the same text for every row.
 var column = regexp.MustCompile(`^\w+$`)
 
-func (f *Field) value(row *ordered.Object) (ordered.Value, error) {
+// value returns the value of the field for a row. rendered reports whether it is the text of a
+// template.
+func (f *Field) value(row *ordered.Object) (v ordered.Value, rendered bool, err error) {
 	switch {
 	case f.function != nil:
-		return f.function(row)
+		v, err = f.function(row)
+		return v, false, err
 	case f.constant != nil:
-		return f.constant, nil
+		return f.constant, false, nil
 	case f.template == nil:
-		return "", nil
+		return "", false, nil
 	}
 	if v, ok := row.Get(f.source); ok {
-		return v, nil
+		return v, false, nil
 	}
 	if column.MatchString(f.source) {
-		return nil, fmt.Errorf("the row has no column %q", f.source)
+		return nil, false, fmt.Errorf("the row has no column %q", f.source)
 	}
-	return f.render(row)
+	v, err = f.render(row)
+	return v, true, err
 }
 
 func (f *Field) render(row *ordered.Object) (string, error) {
@@ -98,7 +114,7 @@ func textOf(v ordered.Value) string {
 // list returns the value of the field for a row as a list of texts. The value is a list, or a text
 // such as "['a', 'b']": templates write a Python list as text.
 func (f *Field) list(row *ordered.Object) ([]string, error) {
-	v, err := f.value(row)
+	v, _, err := f.value(row)
 	if err != nil {
 		return nil, err
 	}

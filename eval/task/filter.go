@@ -70,7 +70,7 @@ func (r *reader) filters(n *yaml.Node) error {
 				}
 				p.filters = append(p.filters, made)
 			case "take_first":
-				p.filters = append(p.filters, func(a []string) []string { return a[:min(1, len(a))] })
+				p.filters = append(p.filters, takeFirst)
 			case "take_first_k":
 				if f.K < 1 {
 					return fmt.Errorf("filter %q of %q: k is %d, but must be at least 1", f.Function, l.Name, f.K)
@@ -79,7 +79,7 @@ func (r *reader) filters(n *yaml.Node) error {
 			case "majority_vote":
 				p.filters = append(p.filters, majority)
 			case "remove_whitespace":
-				p.filters = append(p.filters, each(func(s string) string { return strings.TrimLeft(s, " \t\n\r\v\f") }))
+				p.filters = append(p.filters, each(strings.TrimSpace))
 			case "lowercase":
 				p.filters = append(p.filters, each(strings.ToLower))
 			case "uppercase":
@@ -92,6 +92,8 @@ func (r *reader) filters(n *yaml.Node) error {
 	}
 	return nil
 }
+
+func takeFirst(answers []string) []string { return answers[:min(1, len(answers))] }
 
 func each(change func(string) string) filter {
 	return func(answers []string) []string {

@@ -21,7 +21,7 @@ func TestFilters(t *testing.T) {
 		"the first of none":                     {"{function: take_first}", nil, nil},
 		"the first two":                         {"{function: take_first_k, k: 2}", []string{"a", "b", "c"}, []string{"a", "b"}},
 		"the first two of one":                  {"{function: take_first_k, k: 2}", []string{"a"}, []string{"a"}},
-		"white space":                           {"{function: remove_whitespace}", []string{" \t\n\r\v\fa b ", "c"}, []string{"a b ", "c"}},
+		"white space":                           {"{function: remove_whitespace}", []string{" \t\n\r\v\fa b ", "c"}, []string{"a b", "c"}},
 		"lower case":                            {"{function: lowercase}", []string{"ÄB", "c"}, []string{"äb", "c"}},
 		"upper case":                            {"{function: uppercase}", []string{"äb", "C"}, []string{"ÄB", "C"}},
 		"the first match":                       {`{function: regex, regex_pattern: '\d+'}`, []string{"1 22 3", "none"}, []string{"1", "[invalid]"}},

@@ -36,6 +36,15 @@ func plain(v ordered.Value) any {
 	return v
 }
 
+// RowKey returns a text that is equal for rows with equal columns, in any order.
+func RowKey(row *ordered.Object) string {
+	text, err := json.Marshal(plain(row))
+	if err != nil {
+		return fmt.Sprint(plain(row)) // a number that JSON lacks
+	}
+	return string(text)
+}
+
 // unfenced removes the Markdown code fence around an answer, if there is one.
 func unfenced(s string) string {
 	s = strings.TrimSpace(s)

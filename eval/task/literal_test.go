@@ -34,25 +34,23 @@ func TestPythonLists(t *testing.T) {
 		require.ErrorContains(t, err, says, text)
 	}
 	for text, want := range map[string][]string{"plain": {"plain"}, "['a', 'b']": {"a", "b"}, "[a": {"[a"}, "[x]": {"[x]"}, "[": {"["}, "[]": {}} {
-		require.ElementsMatch(t, want, accepted(text), text)
+		require.ElementsMatch(t, want, accepted(parsedTarget(text, true)), text)
 	}
 }
 
 func TestChoices(t *testing.T) {
 	t.Parallel()
-	p := Prompt{Choices: []string{"no", "yes", "7", "1"}}
+	choices := []string{"no", "yes", "7", "1"}
 	for _, c := range []struct {
 		v    ordered.Value
-		want int // -1 for an error
-	}{{int64(0), 0}, {int64(3), 3}, {int64(4), -1}, {int64(-1), -1}, {int64(7), 2}, {"yes", 1}, {"1", 1}, {"2", 2}, {"maybe", -1}, {true, 1}, {false, 0}} {
-		got, err := p.choice(c.v)
-		require.Equal(t, c.want < 0, err != nil, c.v)
-		if err == nil {
-			require.Equal(t, c.want, got, c.v)
-		} else {
-			require.ErrorContains(t, err, "is not the number or text of one of the 4 choices")
-		}
+		want int // -1 for none
+	}{{int64(0), 0}, {int64(3), 3}, {int64(4), -1}, {int64(-1), -1}, {int64(7), -1}, {"yes", 1}, {"1", 3}, {"7", 2}, {"2", -1}, {"maybe", -1}, {true, 1}, {false, 0}, {2.0, 2}, {2.5, -1}} {
+		got, err := index(c.v, choices)
+		require.NoError(t, err)
+		require.Equal(t, c.want, got, c.v)
 	}
+	_, err := index(nil, choices)
+	require.ErrorContains(t, err, "None is neither the number nor the text of a choice")
 	length := func(i int) int { return []int{1, 4, 0}[i] }
 	for _, c := range []struct {
 		logprobs []float64

@@ -33,16 +33,20 @@ type Metric struct {
 var metrics = map[Type]map[string]string{
 	Generate: {
 		"exact_match": "mean", "contains": "mean", "numeric_match": "mean", "pass@k": "mean", "json_valid": "mean", "json_schema": "mean", "json_match": "mean",
+		"bleu": "bleu", "chrf": "chrf", "chrf++": "chrf++",
 	},
-	Judge:          {"judge_score": "mean"},
-	MultipleChoice: {"acc": "mean", "acc_norm": "mean", "acc_bytes": "mean"},
-	LogLikelihood:  {"acc": "mean", "perplexity": "perplexity"},
-	Perplexity:     {"word_perplexity": "weighted_perplexity", "byte_perplexity": "weighted_perplexity", "bits_per_byte": "bits_per_byte"},
+	Judge: {"judge_score": "mean"},
+	MultipleChoice: {
+		"acc": "mean", "acc_norm": "mean", "acc_bytes": "mean", "exact_match": "mean", "f1": "f1", "mcc": "matthews_corrcoef", "brier_score": "brier_score",
+	},
+	LogLikelihood: {"acc": "mean", "perplexity": "perplexity"},
+	Perplexity:    {"word_perplexity": "weighted_perplexity", "byte_perplexity": "weighted_perplexity", "bits_per_byte": "bits_per_byte"},
 }
 
-// defaultMetrics maps each type of task to the metric of a task that names none.
-var defaultMetrics = map[Type]string{
-	Generate: "exact_match", Judge: "judge_score", MultipleChoice: "acc", LogLikelihood: "acc", Perplexity: "word_perplexity",
+// defaultMetrics maps each type of task to the metrics of a task that names none.
+var defaultMetrics = map[Type][]string{
+	Generate: {"exact_match"}, Judge: {"judge_score"}, MultipleChoice: {"acc", "acc_norm"}, LogLikelihood: {"perplexity", "acc"},
+	Perplexity: {"word_perplexity", "byte_perplexity", "bits_per_byte"},
 }
 
 // aggregationFunctions maps the harness's Python functions for aggregation to names of aggregations
@@ -103,7 +107,7 @@ func (r *reader) metric(n *yaml.Node) ([]Metric, error) {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}
 	}
-	m.HigherBetter = !strings.Contains(m.Name, "perplexity") && m.Name != "bits_per_byte"
+	m.HigherBetter = higherBetter(m.Name)
 	if higher != nil {
 		m.HigherBetter = *higher
 	}
@@ -161,8 +165,9 @@ func expressions(n *yaml.Node) ([]*regexp2.Regexp, error) {
 func (r *reader) checkMetrics(known map[string]string) error {
 	t := r.task
 	if len(t.Metrics) == 0 {
-		name := defaultMetrics[t.Type]
-		t.Metrics = []Metric{{Name: name, HigherBetter: t.Type != Perplexity}}
+		for _, name := range defaultMetrics[t.Type] {
+			t.Metrics = append(t.Metrics, Metric{Name: name, HigherBetter: higherBetter(name)})
+		}
 	}
 	for i := range t.Metrics {
 		m := &t.Metrics[i]
@@ -181,7 +186,7 @@ func (r *reader) checkMetrics(known map[string]string) error {
 		if m.K > t.Repeats {
 			return fmt.Errorf("metric %q needs %d answers to each row, but \"repeats\" is %d: raise repeats, or lower k", m.Name, m.K, t.Repeats)
 		}
-		if _, known := metrics[Generate][m.check]; m.check != "" && (!known || m.K == 0 || m.check == "pass@k") {
+		if _, known := metrics[Generate][m.check]; m.check != "" && (!known || corpora[m.check] != nil || m.K == 0 || m.check == "pass@k") {
 			return fmt.Errorf("metric %q: check %q is not possible: only pass@k has a check, which is another metric of type generate_until, such as exact_match", m.Name, m.check)
 		}
 		if m.Name == "json_schema" && m.schema == nil {

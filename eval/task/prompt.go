@@ -5,13 +5,18 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // Prompt is the prompt of a row and the expected answer.
 type Prompt struct {
-	// Context is the text that the model gets: description, examples and the row's own prompt.
+	// Messages are the parts of the prompt: the description with the role "system", then questions
+	// and answers of examples and the row's own question with the roles "user" and "assistant". The
+	// last message has the role "assistant" if the answer has a given beginning (gen_prefix).
+	Messages []Message
+	// Context is the text that the model gets: all messages with their delimiters.
 	Context string
 	// Contexts is set for a MultipleChoice row whose choices are in the middle of a text, as in
 	// WinoGrande. For "The _ is cold." with the options sun and moon, Contexts are "The sun" and
@@ -21,7 +26,8 @@ type Prompt struct {
 	// Choices are the continuations of a MultipleChoice row, each with the delimiter before it. For
 	// a LogLikelihood row, the target is the only element.
 	Choices []string
-	Right   int      // number of the right choice, from 0; -1 if the row has no choices
+	Right   int      // number of the right choice, from 0; -1 if the row has no choices, or if none is right
+	Rights  []int    // numbers of all right choices if the target is a list of numbers
 	Targets []string // accepted answers of a Generate row; the first is used if the row is an example
 
 	Counted      string        // text whose words or bytes are counted for the perplexity per word or byte; empty means the target
@@ -30,55 +36,59 @@ type Prompt struct {
 
 // Prompt returns the prompt of a row. shots are the examples before it.
 func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, error) {
-	context, err := t.description(row)
+	described, err := t.description(row)
 	if err != nil {
 		return Prompt{}, fmt.Errorf("description: %w", err)
 	}
+	var before []Message
+	if described != "" {
+		before = append(before, Message{Role: "system", Content: described})
+	}
 	for _, s := range shots {
-		text, answer, err := t.example(s)
+		example, err := t.example(s)
 		if err != nil {
 			return Prompt{}, fmt.Errorf("make an example for the row from another row: %w", err)
 		}
-		context += text + t.TargetDelimiter + answer + t.ShotDelimiter
+		before = append(before, example...)
 	}
 	row = t.converted(row)
-	asked, err := t.Text.value(row)
+	q, err := t.question(row, &t.Form)
 	if err != nil {
-		return Prompt{}, fmt.Errorf("doc_to_text: %w", err)
+		return Prompt{}, err
 	}
-	p, err := t.expected(row, asked)
-	if err == nil && t.prepare != nil {
+	p := Prompt{Right: -1, Choices: q.choices}
+	if t.prepare != nil {
 		err = t.prepare(row, &p)
 	}
-	p.Context = context + textOf(asked)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = t.expect(&p, &q)
+	}
+	if err != nil {
 		return Prompt{}, err
-	case t.Type == LogLikelihood && len(p.Targets) == 0:
-		return Prompt{}, errors.New("doc_to_target: the list is empty, but must have a text")
-	case t.within(asked):
-		p.Context = context
-		for i, c := range p.Choices {
-			p.Contexts = append(p.Contexts, context+c)
-			p.Choices[i] = t.TargetDelimiter + p.Targets[0]
+	}
+	t.ask(&p, &q, before)
+	return p, nil
+}
+
+// ask sets the context and the continuations of a prompt. before are the messages of description
+// and examples.
+func (t *Task) ask(p *Prompt, q *question, before []Message) {
+	p.Messages = append(slices.Clone(before), turn(q.text, "", q.prefix, t.TargetDelimiter, "")...)
+	p.Context = join(p.Messages)
+	switch {
+	case q.within:
+		p.Messages, p.Context = before, join(before)
+		for i, c := range q.choices {
+			p.Contexts = append(p.Contexts, join(append(slices.Clone(before), turn(c, "", q.prefix, "", "")...)))
+			p.Choices[i] = t.TargetDelimiter + textOf(q.target)
 		}
 	case t.Type == MultipleChoice:
-		for i := range p.Choices {
-			p.Choices[i] = t.TargetDelimiter + p.Choices[i]
+		for i, c := range q.choices {
+			p.Choices[i] = t.TargetDelimiter + c
 		}
 	case t.Type == LogLikelihood:
 		p.Choices = p.Targets[:1] // no delimiter is added: the target in the task file begins with the space
 	}
-	return p, nil
-}
-
-// within reports whether the choices are in the middle of a text, as in WinoGrande. asked is the
-// value of doc_to_text. In such a task, doc_to_text is the number of the right choice,
-// doc_to_choice has the text up to the end of each choice, and doc_to_target is the text after the
-// choice.
-func (t *Task) within(asked ordered.Value) bool {
-	_, number := asked.(int64)
-	return t.Type == MultipleChoice && number
 }
 
 // ContextOf returns the context of a choice.
@@ -107,91 +117,211 @@ func (t *Task) converted(row *ordered.Object) *ordered.Object {
 	return t.convert(row)
 }
 
-func (t *Task) example(row *ordered.Object) (text, answer string, err error) {
-	row = t.converted(row)
-	asked, err := t.Text.value(row)
-	if err != nil {
-		return "", "", fmt.Errorf("doc_to_text: %w", err)
-	}
-	p, err := t.expected(row, asked)
-	text = textOf(asked)
-	switch {
-	case err != nil:
-		return "", "", err
-	case t.within(asked):
-		return p.Choices[p.Right], p.Targets[0], nil
-	case t.Type == MultipleChoice && p.Right >= 0:
-		return text, p.Choices[p.Right], nil
-	case len(p.Targets) == 0:
-		return "", "", errors.New("doc_to_target: the list of accepted answers is empty")
-	}
-	return text, p.Targets[0], nil
+// Form has the fields that make the question and the answer of a row.
+type Form struct {
+	Text            Field
+	Target          Field  // the expected answer: a text, a list of accepted ones, or the number of a choice
+	Choices         Field  // the continuations of MultipleChoice
+	Prefix          Field  // the beginning of the answer, which the prompt ends with
+	TargetDelimiter string // between prompt and target
+	ShotDelimiter   string // after an example
 }
 
-// expected returns a Prompt with the choices and the target of a row. asked is the value of
-// doc_to_text.
-func (t *Task) expected(row *ordered.Object, asked ordered.Value) (Prompt, error) {
-	p := Prompt{Right: -1}
-	if !t.Choices.Missing() {
-		var err error
-		if p.Choices, err = t.Choices.list(row); err != nil {
-			return Prompt{}, fmt.Errorf("doc_to_choice: %w", err)
+// question is a row by the fields of a Form.
+type question struct {
+	text    string
+	choices []string // nil if the task has no choices
+	target  ordered.Value
+	prefix  string
+	// within is set if the choices are in the middle of a text, as in WinoGrande: doc_to_text is
+	// the number of the right choice, doc_to_choice has the text up to the end of each choice, and
+	// doc_to_target is the text after the choice.
+	within bool
+	right  ordered.Value // the number of the right choice if within is set
+}
+
+func (t *Task) question(row *ordered.Object, f *Form) (q question, err error) {
+	if !f.Choices.Missing() {
+		if q.choices, err = f.Choices.list(row); err != nil {
+			return q, fmt.Errorf("doc_to_choice: %w", err)
 		}
 	}
-	v, err := t.Target.value(row)
+	text, rendered, err := f.Text.value(row)
 	if err != nil {
-		return Prompt{}, fmt.Errorf("doc_to_target: %w", err)
+		return q, fmt.Errorf("doc_to_text: %w", err)
 	}
+	if n, ok := digits(text); ok && rendered && q.choices != nil {
+		text = n
+	}
+	_, number := text.(int64)
+	q.within = t.Type == MultipleChoice && number
+	if q.text = textOf(text); q.within {
+		q.right = text
+	}
+	if q.target, rendered, err = f.Target.value(row); err != nil {
+		return q, fmt.Errorf("doc_to_target: %w", err)
+	}
+	if rendered {
+		q.target = parsedTarget(q.target, q.choices != nil)
+	}
+	if !f.Prefix.Missing() {
+		prefix, _, err := f.Prefix.value(row)
+		if err != nil {
+			return q, fmt.Errorf("gen_prefix: %w", err)
+		}
+		q.prefix = textOf(prefix)
+	}
+	return q, nil
+}
+
+// digits returns the number that a text of digits stands for.
+func digits(v ordered.Value) (int64, bool) {
+	s, ok := v.(string)
+	if !ok || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil
+}
+
+// parsedTarget returns what the text of a template stands for: a number if the task has choices, a
+// list, or the text. Values of columns are not parsed.
+func parsedTarget(v ordered.Value, choices bool) ordered.Value {
+	if n, ok := digits(v); ok && choices {
+		return n
+	}
+	if s, ok := v.(string); ok && len(s) >= 2 && s[0] == '[' && s[len(s)-1] == ']' {
+		if list, err := literal(s); err == nil {
+			return list
+		}
+	}
+	return v
+}
+
+// expect sets the right choices and the accepted answers of a prompt.
+func (t *Task) expect(p *Prompt, q *question) (err error) {
 	switch {
-	case t.within(asked):
-		p.Targets = []string{textOf(v)}
-		if p.Right, err = p.choice(asked); err != nil {
-			return Prompt{}, fmt.Errorf("doc_to_text: %w", err)
+	case q.within:
+		p.Right, err = index(q.right, q.choices)
+		p.Targets = []string{textOf(q.target)}
+		if err != nil || p.Right < 0 {
+			return fmt.Errorf("doc_to_text: %s is not the number of one of the %d choices", textOf(q.right), len(q.choices))
 		}
 	case t.Type == MultipleChoice:
-		if p.Right, err = p.choice(v); err != nil {
-			return Prompt{}, fmt.Errorf("doc_to_target: %w", err)
+		list, isList := q.target.([]ordered.Value)
+		if !isList {
+			p.Right, err = index(q.target, q.choices)
+			return inField("doc_to_target", err)
 		}
+		for _, v := range list {
+			i, err := index(v, q.choices)
+			if err != nil {
+				return inField("doc_to_target", err)
+			}
+			p.Rights = append(p.Rights, i)
+		}
+		if len(list) > 0 {
+			p.Right = p.Rights[0]
+		}
+	case q.choices != nil && t.Type.Generates():
+		i, err := index(q.target, q.choices)
+		if _, text := q.target.(string); err != nil || i < 0 || text {
+			return fmt.Errorf("doc_to_target: %q is not the number of one of the %d choices", textOf(q.target), len(q.choices))
+		}
+		p.Targets, p.Choices = []string{q.choices[i]}, nil
 	default:
-		p.Targets = accepted(v)
+		p.Targets = accepted(q.target)
+		if t.Type == LogLikelihood && len(p.Targets) == 0 {
+			return errors.New("doc_to_target: the list is empty, but must have a text")
+		}
 	}
-	return p, nil
+	return nil
 }
 
-// choice returns the number of the choice that a target names. v is the target: the number of a
-// choice, or the text of one.
-func (p *Prompt) choice(v ordered.Value) (int, error) {
-	text := textOf(v)
+func inField(name string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// index returns the number of the choice that a target names: by its number, or by its text if the
+// target is a text. It returns -1 if there is no such choice.
+func index(v ordered.Value, choices []string) (int, error) {
 	switch v := v.(type) {
+	case string:
+		return slices.Index(choices, v), nil
 	case bool:
-		text = "0"
 		if v {
-			text = "1"
+			return min(1, len(choices)-1), nil
 		}
+		return 0, nil
+	case int64:
+		if v >= 0 && v < int64(len(choices)) {
+			return int(v), nil
+		}
+		return -1, nil
 	case float64:
-		text = strconv.FormatFloat(v, 'f', -1, 64) // as an integer if it is whole
+		for i := range choices {
+			if float64(i) == v {
+				return i, nil
+			}
+		}
+		return -1, nil
 	}
-	n, err := strconv.Atoi(text)
-	if err == nil && n >= 0 && n < len(p.Choices) {
-		return n, nil
+	return 0, fmt.Errorf("%s is neither the number nor the text of a choice", textOf(v))
+}
+
+// example returns the messages of a row that is an example.
+func (t *Task) example(row *ordered.Object) ([]Message, error) {
+	f := t.shotForm()
+	q, err := t.question(t.converted(row), f)
+	if err != nil {
+		return nil, err
 	}
-	if i := slices.Index(p.Choices, text); i >= 0 {
-		return i, nil
+	answer := ""
+	p := Prompt{Right: -1, Choices: q.choices}
+	err = t.expect(&p, &q)
+	switch {
+	case err != nil:
+		return nil, err
+	case q.within:
+		q.text, answer = q.choices[p.Right], p.Targets[0]
+	case t.Type == MultipleChoice && p.Right >= 0:
+		answer = q.choices[p.Right]
+	case t.Type == MultipleChoice:
+		text, ok := q.target.(string)
+		if !ok {
+			return nil, fmt.Errorf("doc_to_target: %s is not the number of one of the %d choices", textOf(q.target), len(q.choices))
+		}
+		answer = text
+	case len(p.Targets) == 0 && t.Type != Judge:
+		return nil, errors.New("doc_to_target: the list of accepted answers is empty")
+	case len(p.Targets) > 0:
+		answer = p.Targets[0]
 	}
-	return 0, fmt.Errorf("%q is not the number or text of one of the %d choices", text, len(p.Choices))
+	return turn(q.text, answer, q.prefix, f.TargetDelimiter, f.ShotDelimiter), nil
+}
+
+// shotForm returns the form of examples: that of the rows, with the fields that fewshot_config
+// replaces.
+func (t *Task) shotForm() *Form {
+	f := t.Form
+	for _, each := range []struct{ from, to *Field }{{&t.Shot.Text, &f.Text}, {&t.Shot.Target, &f.Target}, {&t.Shot.Choices, &f.Choices}, {&t.Shot.Prefix, &f.Prefix}} {
+		if !each.from.Missing() {
+			*each.to = *each.from
+		}
+	}
+	if t.Shot.TargetDelimiter != nil {
+		f.TargetDelimiter = *t.Shot.TargetDelimiter
+	}
+	if t.Shot.ShotDelimiter != nil {
+		f.ShotDelimiter = *t.Shot.ShotDelimiter
+	}
+	return &f
 }
 
 func accepted(v ordered.Value) []string {
-	if s, ok := v.(string); ok {
-		if len(s) < 2 || s[0] != '[' || s[len(s)-1] != ']' {
-			return []string{s}
-		}
-		list, err := literal(s)
-		if err != nil {
-			return []string{s}
-		}
-		v = list
-	}
 	values, ok := v.([]ordered.Value)
 	if !ok {
 		return []string{textOf(v)}

@@ -31,7 +31,7 @@ func Read(path string) (*Task, error) {
 		return nil, err
 	}
 	t := &Task{
-		Path: path, TargetDelimiter: " ", ShotDelimiter: "\n\n", Repeats: 1, Margin: DefaultMargin,
+		Path: path, Form: Form{TargetDelimiter: " ", ShotDelimiter: "\n\n"}, Repeats: 1, Margin: DefaultMargin, Multiturn: true, ShotSeed: DefaultShotSeed,
 		Generation: Generation{MaxTokens: DefaultMaxTokens},
 	}
 	r := reader{task: t, path: path, folder: filepath.Dir(path)}
@@ -120,13 +120,16 @@ type reader struct {
 	folder string
 	until  bool // the task has stop strings
 
+	dataset   string            // value of dataset_path
+	dataFiles map[string]string // path of the file of each split
+
 	convert, results string // names of the Python functions of process_docs and process_results; empty for none
 }
 
 // ignored lists keys of the harness that have no effect here: names of data sets, since users give
 // the rows as files, and keys that do not change prompts or scores.
 var ignored = []string{
-	"tag", "task_alias", "dataset_path", "dataset_name", "dataset_kwargs", "training_split", "validation_split", "test_split", "fewshot_split",
+	"tag", "task_alias", "dataset_name",
 	"should_decontaminate", "doc_to_decontamination_query", "group_alias",
 }
 
@@ -163,6 +166,8 @@ func (r *reader) targets() map[string]any {
 		"description": t.Description.read, "doc_to_text": t.Text.read, "doc_to_target": t.Target.read, "doc_to_choice": t.Choices.read,
 		"target_delimiter": &t.TargetDelimiter, "fewshot_delimiter": &t.ShotDelimiter, "num_fewshot": &t.Shots, "fewshot_config": r.examples,
 		"generation_kwargs": r.generation, "repeats": &t.Repeats, "filter_list": r.filters, "metric_list": r.metrics, "judge": r.judge,
+		"training_split": &t.Splits.Training, "validation_split": &t.Splits.Validation, "test_split": &t.Splits.Test, "fewshot_split": &t.Splits.Shots,
+		"dataset_path": &r.dataset, "dataset_kwargs": r.files, "gen_prefix": t.Prefix.read, "fewshot_as_multiturn": &t.Multiturn,
 		"cluster": &t.Cluster, "margin": &t.Margin, "chat": &t.Chat, "group": isGroup, "aggregate_metric_list": isGroup,
 	}
 }
@@ -241,8 +246,9 @@ func (r *reader) outputType(n *yaml.Node) error {
 func (r *reader) examples(n *yaml.Node) error {
 	t := r.task
 	return storeAll(n, "the key", map[string]any{
-		"seed": &t.ShotSeed, "same": &t.ShotColumn,
-		"split": nil, // the user gives the rows as a file
+		"seed": &t.ShotSeed, "same": &t.ShotColumn, "split": &t.Splits.Shots,
+		"doc_to_text": t.Shot.Text.read, "doc_to_target": t.Shot.Target.read, "doc_to_choice": t.Shot.Choices.read, "gen_prefix": t.Shot.Prefix.read,
+		"target_delimiter": &t.Shot.TargetDelimiter, "fewshot_delimiter": &t.Shot.ShotDelimiter,
 		"samples": func(value *yaml.Node) (err error) {
 			t.Examples, err = objects(value)
 			t.ShotsInOrder = true
@@ -377,9 +383,8 @@ func (r *reader) finish() error {
 	if err := t.checkForm(); err != nil {
 		return err
 	}
-	if len(t.Filters) == 0 {
-		t.Filters = []Pipeline{{Name: "none"}}
-	}
+	r.defaultFilter()
+	r.splitFiles()
 	if r.convert != "" {
 		if t.convert = conversions[t.Name+" "+r.convert]; t.convert == nil {
 			return unsupportedFunction(r.convert)

@@ -5,6 +5,7 @@
 package task
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -36,17 +37,15 @@ type Task struct {
 	Data        string // path of the file of rows; empty if the task names none
 	FewShotData string // path of the file of examples; if empty, examples are other rows of Data
 
-	Description     Field // precedes every prompt
-	Text            Field
-	Target          Field             // the expected answer: a text, a list of accepted ones, or the number of a choice
-	Choices         Field             // the continuations of MultipleChoice
-	TargetDelimiter string            // between prompt and target
-	ShotDelimiter   string            // between examples
-	Shots           int               // number of examples
-	ShotsInOrder    bool              // use the first rows as examples; false: random examples for each row
-	ShotSeed        uint64            // seed of the random examples
-	ShotColumn      string            // column in which an example must have the same value as the row; empty to allow all examples
-	Examples        []*ordered.Object // examples in the task file itself; nil if they are in a file of rows
+	Description Field // precedes every prompt
+	Form
+	Shot         ShotForm
+	Shots        int               // number of examples
+	ShotsInOrder bool              // use the first rows as examples; false: random examples for each row
+	ShotSeed     uint64            // seed of the random examples
+	ShotColumn   string            // column in which an example must have the same value as the row; empty to allow all examples
+	Examples     []*ordered.Object // examples in the task file itself; nil if they are in a file of rows
+	Splits       Splits
 
 	Generation Generation
 	Repeats    int // number of answers to each prompt
@@ -55,11 +54,35 @@ type Task struct {
 	Rubric     *Rubric // nil unless the type is Judge
 	Cluster    string  // column whose values group rows that are not independent; empty for none
 	Margin     float64 // loss that a gate accepts
-	Chat       bool    // prompts are sent as a user's message
+	Chat       bool    // prompts are sent as messages, through the chat template
+	Multiturn  bool    // with Chat: each example is a message of the user and one of the assistant, as by default in the harness
 
 	convert func(row *ordered.Object) *ordered.Object  // returns a row with additional columns; nil if rows are used unchanged
 	prepare func(row *ordered.Object, p *Prompt) error // adds fields to a prompt that scoring needs; nil if none are needed
 }
+
+// ShotForm has the fields of a Form that examples have instead of those of the rows. Missing fields
+// and nil leave those of the rows.
+type ShotForm struct {
+	Text, Target, Choices, Prefix  Field
+	TargetDelimiter, ShotDelimiter *string
+}
+
+// Splits are the names of the parts of a data set that a task uses; empty if it does not name them.
+type Splits struct{ Training, Validation, Test, Shots string }
+
+// Rows returns the split whose rows are evaluated.
+func (s *Splits) Rows() string { return cmp.Or(s.Test, s.Validation) }
+
+// Examples returns the split that examples are drawn from.
+func (s *Splits) Examples() string { return cmp.Or(s.Shots, s.Training, s.Validation, s.Test) }
+
+// Exclusive reports whether a row is never its own example. As in the harness, it may be if the
+// examples' split is not named while that of the rows is.
+func (s *Splits) Exclusive() bool { return s.Shots == s.Test }
+
+// DefaultShotSeed is the harness's seed of random examples.
+const DefaultShotSeed = 1234
 
 // Generation has the settings with which answers are generated.
 type Generation struct {

@@ -1,0 +1,101 @@
+"""The tasks and rows of record.py."""
+import json
+
+
+def jsonl(rows):
+    return "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows)
+
+
+def task(name, settings, rows, train=None):
+    files = {name + ".yaml": f"task: {name}\ndataset_path: json\ndataset_kwargs:\n  data_files:\n    test: {name}.jsonl\n"
+             + (f"    train: {name}-train.jsonl\n" if train else "") + "test_split: test\n" + settings, name + ".jsonl": jsonl(rows)}
+    if train:
+        files[name + "-train.jsonl"] = jsonl(train)
+    return files
+
+
+FACTS = [("Is the sea salty?", 1), ("Is ice hot?", 0), ("Do birds fly?", 1), ("Is a stone alive?", 0), ("Is coal black?", 1), ("Is snow green?", 0), ("Is iron a metal?", 1)]
+YESNO = [{"q": q, "label": a} for q, a in FACTS]
+SUMS = [{"q": f"{a} + {b} =", "a": str(a + b)} for a, b in [(1, 2), (4, 4), (10, 7), (3, 9), (6, 5), (8, 1), (2, 2), (7, 7), (5, 9), (20, 22), (9, 9), (3, 1)]]
+PICKS = [{"q": f"Which number is {n}?", "choices": ["10", "1", "0", "2"], "answer": a} for n, a in
+         [("ten", "10"), ("one", "1"), ("zero", "0"), ("two", "2"), ("a dozen less two", "10"), ("nothing", "0")]]
+PAIRS = [{"good": g, "bad": b} for g, b in [("The cat sleeps.", "The cat sleep."), ("Dogs bark.", "Dogs barks."), ("She has eaten.", "She have eaten.")]]
+PAGES = [{"page": p} for p in ["The river is long and cold.", "Bread: flour, water, salt & time.", "Über den Wolken — 世界."]]
+
+CASES = {
+    "seq2seq": {  # like boolq-seq2seq: a target that is an index, with a generated answer
+        "files": task("seq2seq", 'output_type: generate_until\ndoc_to_text: "{{q}}\\nAnswer:"\ndoc_to_choice: [" no", " yes"]\ndoc_to_target: label\n'
+                      'target_delimiter: ""\nfewshot_split: test\nnum_fewshot: 2\ngeneration_kwargs: {until: ["\\n\\n", "\\n"], do_sample: false, temperature: 0.0}\n'
+                      "metric_list:\n- {metric: exact_match, aggregation: mean, higher_is_better: true, ignore_case: true, ignore_punctuation: true}\n", YESNO),
+        "answers": [" no", " yes", " Yes.", "no"]},
+    "digits": {"files": task("digits", "output_type: multiple_choice\ndoc_to_text: q\ndoc_to_choice: choices\ndoc_to_target: answer\nmetric_list: [{metric: acc}, {metric: acc_norm}]\n", PICKS)},
+    "digit_template": {"files": task("digit_template", "output_type: multiple_choice\ndoc_to_text: q\ndoc_to_choice: choices\ndoc_to_target: '{{answer}}'\n", PICKS[1:4])},
+    "pairs": {"files": task("pairs", 'output_type: multiple_choice\ndoc_to_text: ""\ndoc_to_choice: "{{[good, bad]}}"\ndoc_to_target: 0\nmetric_list: [{metric: acc}, {metric: acc_norm}, {metric: acc_bytes}]\n', PAIRS)},
+    "rolling": {"files": task("rolling", 'output_type: loglikelihood_rolling\ndoc_to_text: ""\ndoc_to_target: page\nmetric_list: [{metric: word_perplexity}, {metric: byte_perplexity}, {metric: bits_per_byte}]\n', PAGES)},
+    "last_word": {"files": task("last_word", "output_type: loglikelihood\ndoc_to_text: \"{{q.split('=')[0]}}=\"\ndoc_to_target: \"{{' ' + a}}\"\nmetric_list: [{metric: acc}, {metric: perplexity}]\n", SUMS)},
+    "sums": {"files": task("sums", "doc_to_text: q\ndoc_to_target: a\nfewshot_split: test\nmetric_list: [{metric: exact_match}]\n", SUMS), "num_fewshot": 5,
+             "answers": ["3", "8", "17", "12", "11", "9"]},
+    "sums_train": {"files": task("sums_train", "training_split: train\ndoc_to_text: q\ndoc_to_target: a\ndescription: 'Add.\\n\\n'\nmetric_list: [{metric: exact_match}]\n", SUMS[:4], SUMS[4:]),
+                   "num_fewshot": 3, "answers": ["3", "8"]},
+    "twins": {"files": task("twins", "doc_to_text: q\ndoc_to_target: a\nfewshot_split: test\nmetric_list: [{metric: exact_match}]\n", SUMS[:4] + SUMS[:4] + SUMS[:4]), "num_fewshot": 4,
+              "answers": ["3", "8"]},
+    "first_n": {"files": task("first_n", "doc_to_text: q\ndoc_to_target: a\nfewshot_split: test\nfewshot_config: {sampler: first_n}\nmetric_list: [{metric: exact_match}]\n", SUMS[:6]),
+                "num_fewshot": 3, "answers": ["3", "8"]},
+    "repeated": {"files": task("repeated", "doc_to_text: q\ndoc_to_target: a\nrepeats: 3\nmetric_list: [{metric: exact_match}]\n", SUMS), "answers": ["3", "8", "17", "12", "11"]},
+    "values": {"files": task("values", 'doc_to_text: "{{flag}} {{x}} {{none}} {{list}} {{d}}"\ndoc_to_target: "{{x}}"\nmetric_list: [{metric: exact_match}]\n',
+                             [{"flag": True, "x": 1.0, "none": None, "list": ["a", "it's"], "d": {"k": 1}}, {"flag": False, "x": 2.5, "none": None, "list": ["b", "c"], "d": {"k": 2}}]),
+               "answers": ["1.0", "2.5"]},
+    "groups_of_regex": {"files": task("groups_of_regex", "doc_to_text: q\ndoc_to_target: a\nmetric_list: [{metric: exact_match}]\nfilter_list:\n"
+                                      "- {name: strict, filter: [{function: regex, regex_pattern: 'is (\\d*)(x*)'}, {function: take_first}]}\n"
+                                      "- {name: last, filter: [{function: regex, regex_pattern: '\\d+', group_select: -1, fallback: none}, {function: remove_whitespace}, {function: take_first}]}\n", SUMS),
+                        "answers": ["it is 3", "it is ?", "3 and 8", "17 ", "", "it is 8x"]},
+    "accepted": {"files": task("accepted", "doc_to_text: q\ndoc_to_target: names\nmetric_list: [{metric: exact_match, ignore_case: true, ignore_punctuation: true}]\n",
+                               [{"q": "Who?", "names": ["Ann", "A. Lee"]}, {"q": "Where?", "names": ["here", "there"]}, {"q": "What?", "names": ["an apple"]}]),
+                 "answers": ["ann", "A Lee.", "There", "an apple"]},
+}
+
+GROUP = {}
+for n, rows in (("g_one", PICKS), ("g_two", PICKS[:3]), ("g_three", PICKS[2:])):
+    GROUP |= task(n, "output_type: multiple_choice\ndoc_to_text: 'Q: {{q}}'\ndoc_to_choice: choices\ndoc_to_target: answer\nmetric_list: [{metric: acc}" + (", {metric: acc_norm}" if n != "g_two" else "") + "]\n", rows)
+for n, members, by in (("g_inner", ["g_one", "g_two"], "true"), ("g_plain", ["g_two", "g_three"], "false")):
+    GROUP[n + ".yaml"] = f"group: {n}\ntask: {json.dumps(members)}\naggregate_metric_list:\n- {{metric: acc, aggregation: mean, weight_by_size: {by}}}\n"
+GROUP["g_all.yaml"] = ('group: g_all\ntask: ["g_inner", "g_plain"]\naggregate_metric_list:\n- {metric: acc, aggregation: mean}\n- {metric: acc_norm, aggregation: mean}\n')
+CASES["g_all"] = {"files": GROUP}
+
+CHAT = "doc_to_text: q\ndoc_to_target: a\nfewshot_split: test\ndescription: 'Add the numbers.\\n\\n'\nmetric_list: [{metric: exact_match}]\n"
+CASES |= {
+    "chat_turns": {"files": task("chat_turns", CHAT, SUMS), "num_fewshot": 2, "chat": True, "multiturn": True, "answers": ["3", "8"]},
+    "chat_single": {"files": task("chat_single", CHAT, SUMS), "num_fewshot": 2, "chat": True, "answers": ["3", "8"]},
+    "chat_prefix": {"files": task("chat_prefix", CHAT + "gen_prefix: 'The sum is'\n", SUMS), "num_fewshot": 1, "chat": True, "answers": ["3", "8"]},
+    "chat_prefix_turns": {"files": task("chat_prefix_turns", CHAT + "gen_prefix: 'The sum is '\n", SUMS), "num_fewshot": 1, "chat": True, "multiturn": True, "answers": ["3", "8"]},
+    "prefix": {"files": task("prefix", CHAT + "gen_prefix: 'The sum is'\n", SUMS), "num_fewshot": 2, "answers": ["3", "8"]},
+    "prefix_choices": {"files": task("prefix_choices", "output_type: multiple_choice\ndoc_to_text: \"{{q}}\\n\"\ndoc_to_choice: choices\ndoc_to_target: answer\nfewshot_split: test\ngen_prefix: 'It is {{q}}:'\n", PICKS), "num_fewshot": 1},
+    "shot_form": {"files": task("shot_form", "doc_to_text: q\ndoc_to_target: a\ntarget_delimiter: ' -> '\nfewshot_delimiter: '; '\nfewshot_config: {split: train, doc_to_text: 'Example: {{q}}', doc_to_target: '={{a}}', target_delimiter: ' ', fewshot_delimiter: \"\\n\"}\n"
+                               "metric_list: [{metric: exact_match}]\n", SUMS[:5], SUMS[5:]), "num_fewshot": 2, "answers": ["1"]},
+    "samples": {"files": task("samples", "doc_to_text: q\ndoc_to_target: a\nfewshot_config: {sampler: first_n, samples: [{q: '1 + 1 =', a: '2'}, {q: '2 + 1 =', a: ''}, {q: '7', a: '7'}]}\n"
+                             "metric_list: [{metric: exact_match}]\n", SUMS[:5]), "num_fewshot": 3, "answers": ["1"]},
+    "tags": {"files": task("tags", "output_type: multiple_choice\ndoc_to_text: q\ndoc_to_choice: {a: 'yes', b: 'no'}\ndoc_to_target: label\n", [{"q": q, "label": 1 - a} for q, a in FACTS])},
+    "several_right": {"files": task("several_right", "output_type: multiple_choice\ndoc_to_text: q\ndoc_to_choice: choices\ndoc_to_target: '{{right}}'\n",
+                                    [{"q": q, "choices": ["one", "two", "three"], "right": r} for q, r in (("a", [0, 2]), ("b", [1]), ("c", [0, 1, 2]), ("d", [1, 7]))])},
+    "boolean": {"files": task("boolean", "output_type: multiple_choice\ndoc_to_text: q\ndoc_to_choice: ['no', 'yes']\ndoc_to_target: label\nfewshot_split: test\n", [{"q": q, "label": bool(a)} for q, a in FACTS]), "num_fewshot": 1},
+    "middle": {"files": task("middle", "output_type: multiple_choice\ndoc_to_text: label\ndoc_to_choice: '{{[q + \" It is so\", q + \" It is not so\"]}}'\ndoc_to_target: \"{{' is what they say.'}}\"\ntarget_delimiter: ''\nfewshot_split: test\n", YESNO), "num_fewshot": 2},
+    "many": {"files": task("many", "training_split: train\ndoc_to_text: q\ndoc_to_target: a\nmetric_list: [{metric: exact_match, regexes_to_ignore: ['\\.', 'x+'], ignore_numbers: true}]\n", SUMS[:6],
+                           [{"q": f"{i} + {i} =", "a": str(2 * i)} for i in range(600)]), "num_fewshot": 8, "answers": ["3.", "x", "a4"]},
+    "validation": {"files": {k: v.replace("test_split: test", "validation_split: test") for k, v in task("validation", "doc_to_text: q\ndoc_to_target: a\nmetric_list: [{metric: exact_match}]\n", SUMS).items()},
+                   "num_fewshot": 3, "answers": ["3"]},
+    "unnamed": {"files": task("unnamed", "doc_to_text: q\ndoc_to_target: a\nmetric_list: [{metric: exact_match}]\n", SUMS), "num_fewshot": 3, "answers": ["3"]},
+}
+
+TALK = [{"q": f"Translate {i}", "a": a} for i, a in enumerate([
+    "The river, which is 1,204 km long, doesn't end here.", "\"Stop!\" she said - twice.", "It costs $3.50 (or 2-3 coins).", "Über 90% aller Vögel fliegen.",
+    "A & B: see https://example.org/x_y?z=1.", "No.", "the the the the", "我们 去 河边。", "e-mail me at 5 p.m., please", "Nothing here matches at all"])]
+SAID = ["The river, which is 1,204 km long, does not end here.", "\"Stop!\" he said twice.", "It costs $3.50.", "Über 90% aller Vögel können fliegen.", "A &amp; B: see the page-\nbreak.", "", "the the",
+        "我们去河边。", "E-mail me at 5 p.m.", "No."]
+CASES |= {
+    "translate": {"files": task("translate", "doc_to_text: q\ndoc_to_target: a\nmetric_list: [{metric: bleu}, {metric: chrf}, {metric: chrf++}]\n", TALK + [{"q": "Again: " + r["q"], "a": r["a"]} for r in TALK]), "answers": SAID},
+    "short": {"files": task("short", "doc_to_text: q\ndoc_to_target: a\nmetric_list: [{metric: bleu}, {metric: chrf}]\n", SUMS), "answers": ["3", "8", "x"]},
+    "agree": {"files": task("agree", "output_type: multiple_choice\ndoc_to_text: q\ndoc_to_choice: ['no', 'yes']\ndoc_to_target: label\nmetric_list: [{metric: acc}, {metric: f1}, {metric: mcc}, {metric: brier_score}, {metric: exact_match}]\n",
+                            YESNO + [{"q": q + "!", "label": a} for q, a in FACTS]), "bootstrap": 1000},
+    "classes": {"files": task("classes", "output_type: multiple_choice\ndoc_to_text: q\ndoc_to_choice: choices\ndoc_to_target: answer\nmetric_list: [{metric: mcc}, {metric: brier_score}]\n",
+                              [dict(r, answer=r["choices"].index(r["answer"])) for r in PICKS]), "bootstrap": 1000},
+}
