@@ -70,7 +70,7 @@ func (c *constraints) form(ctx context.Context, req *generation.Request, r *reas
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, generation.BadRequest("compile the constraint: %w", err)
+		return nil, generation.BadForm("compile the constraint: %w", err)
 	}
 	return f, nil
 }

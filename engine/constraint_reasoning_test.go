@@ -117,3 +117,18 @@ func TestConstraintsWithoutReasoning(t *testing.T) {
 		require.Empty(t, c.Choices[0].Reasoning)
 	}
 }
+
+// An answer whose text begins like the opening tag is content: the tag cannot follow a part of
+// itself, however likely the model finds it. Before any text, it can.
+func TestConstraintsThatBeginLikeATag(t *testing.T) {
+	t.Parallel()
+	e := open(t, thinker(t, ""), engine.Options{Context: 64, Draft: engine.DraftOff})
+	tag := e.Tokenizer().Encode("<think>", tokenizer.EncodeOptions{Special: true})[0]
+	req := generation.Request{
+		Chat: chatOf(t, "hi"), MaxTokens: 40, Constraint: &generation.Constraint{Choices: []string{"<table>", "<th>"}},
+	}
+	c := generate(t, e, force(req, ids(t, e, "<")[0], tag)).Choices[0]
+	require.Contains(t, []string{"<table>", "<th>"}, c.Text)
+	require.Empty(t, c.Reasoning)
+	require.NotContains(t, c.Tokens, tag)
+}

@@ -371,7 +371,7 @@ func TestConstraintsWithOtherSettings(t *testing.T) {
 		}, "one", generation.FinishStop, "", ""},
 		{"a limit cuts", func(r *generation.Request) { r.MaxTokens = 2 }, "", generation.FinishLength, "", ""},
 		{"a minimum that the answer reaches", func(r *generation.Request) { r.MinTokens = 3 }, "one two three", generation.FinishStop, "", ""},
-		{"a minimum that it cannot reach", func(r *generation.Request) { r.MinTokens = 30 }, "", "", "", "min_tokens is 30, but the answer in the requested form is complete after"},
+		{"a minimum that it cannot reach", func(r *generation.Request) { r.MinTokens = 30 }, "", "", "", "\"min_tokens\" is 30, but the answer in the requested form is complete after"},
 		{"no end", func(r *generation.Request) { r.IgnoreEOS = true }, "", "", "", "ignore_eos cannot be combined with a constraint"},
 		{"no form", func(r *generation.Request) { r.Constraint = &generation.Constraint{} }, "", "", "", "the constraint is empty"},
 		{"two forms", func(r *generation.Request) { r.Constraint = &generation.Constraint{Regex: "a", Schema: "{}"} }, "", "", "", "more than one of schema, regex"},

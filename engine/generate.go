@@ -66,9 +66,9 @@ func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, 
 	}
 	switch {
 	case given == 0:
-		return nil, generation.BadRequest("the prompt is empty")
+		return nil, generation.BadPrompt("the prompt is empty")
 	case given > 1:
-		return nil, generation.BadRequest("more than one of messages, a text and token ids is given as the prompt: give one of them")
+		return nil, generation.BadPrompt("more than one of messages, a text and token ids is given as the prompt: give one of them")
 	case req.Chat != nil:
 		text, err := e.template.Render(ctx, req.Chat, req.Tools, req.Date)
 		if err != nil {
@@ -85,7 +85,7 @@ func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, 
 	vocab := e.files.config.Vocab
 	for i, id := range req.Tokens {
 		if id < 0 || int(id) >= vocab {
-			return nil, generation.BadRequest("token %d of the prompt has id %d, but the vocabulary has ids 0 to %d", i+1, id, vocab-1)
+			return nil, generation.BadPrompt("token %d of the prompt has id %d, but the vocabulary has ids 0 to %d", i+1, id, vocab-1)
 		}
 	}
 	return req.Tokens, nil
@@ -102,7 +102,7 @@ func (e *Engine) prefixed(ids []int32) ([]int32, error) {
 	case t.AddsBOS() || ok && ids[0] == id && len(ids) > 1:
 		return ids, nil
 	case !ok:
-		return nil, generation.BadRequest("the first token of the prompt cannot be scored: the model has neither a BOS nor an EOS token to precede it")
+		return nil, generation.BadPrompt("the first token of the prompt cannot be scored: the model has neither a BOS nor an EOS token to precede it")
 	}
 	return append([]int32{id}, ids...), nil
 }
@@ -130,7 +130,7 @@ func (e *Engine) encode(ctx context.Context, text string, bos bool) ([]int32, er
 		return nil, err
 	}
 	if len(ids) == 0 {
-		return nil, generation.BadRequest("the prompt is empty")
+		return nil, generation.BadPrompt("the prompt is empty")
 	}
 	return ids, nil
 }

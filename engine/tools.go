@@ -45,7 +45,7 @@ func (e *Engine) toolCalls(req *generation.Request) (*toolCalls, error) {
 		return format.Constraint(c.set, req.Constraint, controlTokens{e.files.tokenizer}, checkSchema)
 	})
 	if err != nil {
-		return nil, generation.BadRequest("%w", err)
+		return nil, generation.BadForm("%w", err)
 	}
 	if constraint != nil && req.IgnoreEOS {
 		return nil, generation.BadRequest("ignore_eos cannot be combined with calls that must have a form")

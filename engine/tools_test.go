@@ -300,3 +300,34 @@ func TestFormOfTheFinalMessage(t *testing.T) {
 	require.ErrorIs(t, err, generation.ErrBadRequest)
 	require.ErrorContains(t, err, "continue_final_message cannot be combined")
 }
+
+// A call that is cut is no call: a stop string or the limit of tokens within it leaves neither cut
+// arguments nor the marks of the call, in the whole answer and in pieces.
+func TestCutCalls(t *testing.T) {
+	t.Parallel()
+	e := open(t, microGLM, engine.Options{})
+	for name, c := range map[string]struct {
+		mode generation.ToolMode
+		stop []string
+		max  int
+		want generation.FinishReason
+	}{
+		"a stop string, required": {generation.ToolsRequired, []string{"city"}, 600, generation.FinishStop},
+		"a stop string, named":    {generation.ToolsNamed, []string{"city"}, 600, generation.FinishStop},
+		"few tokens":              {generation.ToolsRequired, nil, 9, generation.FinishLength},
+	} {
+		req := generation.Request{
+			Chat: messages(t, `{"messages": [{"role": "user", "content": "Hi"}]}`), Tools: constrainedTools, Stop: c.stop, MaxTokens: c.max,
+			ToolChoice: generation.ToolChoice{Mode: c.mode, Names: []string{"get_weather"}},
+		}
+		req.Stream = func(p generation.Piece) error {
+			require.Empty(t, p.Text, name)
+			require.Empty(t, p.ToolCalls, name)
+			return nil
+		}
+		got := generate(t, e, req).Choices[0]
+		require.Equal(t, c.want, got.FinishReason, name)
+		require.Empty(t, got.Text, name)
+		require.Empty(t, got.ToolCalls, name)
+	}
+}

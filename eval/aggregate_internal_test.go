@@ -57,6 +57,7 @@ func TestWhatCountsAsAChange(t *testing.T) {
 	}{
 		"nothing":               {func(*Sample) {}, true},
 		"its time and tokens":   {func(s *Sample) { s.Latency, s.Tokens = 7, 9 }, true},
+		"the last digit":        {func(s *Sample) { s.Logprob, s.Logprobs = s.Logprob-1e-6, []float64{s.Logprobs[0] - 1e-6} }, true},
 		"its score":             {func(s *Sample) { s.Scores["m"] = 0.5 }, false},
 		"another score":         {func(s *Sample) { s.Scores["n"] = 1 }, false},
 		"its answer":            {func(s *Sample) { s.Responses[0] = "b" }, false},

@@ -17,8 +17,8 @@ const (
 
 // bootstrapError returns the standard error of a statistic of n rows by the harness's bootstrap. It
 // draws samples of n rows with replacement. Samples 1000·i to 1000·i+999 are drawn by Python's
-// generator with seed i. statistic gets the indices of the rows of a sample; it is called by several
-// goroutines.
+// generator with seed i. statistic gets the indices of the rows of a sample; several goroutines
+// call it.
 func bootstrapError(n, samples int, statistic func(rows []int) float64) float64 {
 	chunk := min(bootstrapChunk, samples)
 	values := make([]float64, samples/chunk*chunk)

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/ingot-run/ingot/eval/statistics"
 	"github.com/ingot-run/ingot/eval/task"
@@ -273,12 +275,16 @@ func comparePairs(list []pair, metric string, higher bool) Compared {
 	return c
 }
 
-// same reports whether a row has the same answer and exactly the same scores in both runs. A judge
+// same reports whether a row has the same answer and the same scores in both runs. A judge
 // can give different scores to the same answer.
 func (p pair) same() bool {
-	return maps.Equal(p.base.Scores, p.cand.Scores) && p.base.Failed == p.cand.Failed && slices.Equal(p.base.Responses, p.cand.Responses) &&
-		slices.Equal(p.base.Logprobs, p.cand.Logprobs) && p.base.Logprob == p.cand.Logprob
+	return maps.EqualFunc(p.base.Scores, p.cand.Scores, near) && p.base.Failed == p.cand.Failed && slices.Equal(p.base.Responses, p.cand.Responses) &&
+		slices.EqualFunc(p.base.Logprobs, p.cand.Logprobs, near) && near(p.base.Logprob, p.cand.Logprob)
 }
+
+// near reports whether two log-probabilities or scores differ by no more than rounding: the last
+// digits of float32 depend on the device.
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-5*max(1, math.Abs(a)) }
 
 // Change is a row whose answers or scores differ between two runs.
 type Change struct {
@@ -291,7 +297,7 @@ type Change struct {
 }
 
 // Changes lists the rows of a task whose answers or scores differ between two runs, which are given
-// by their directories.
+// by their directories. An empty name stands for all tasks of both runs.
 func Changes(task, baseline, candidate string) ([]Change, error) {
 	from, err := openRun(baseline)
 	if err != nil {
@@ -301,6 +307,34 @@ func Changes(task, baseline, candidate string) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
+	tasks := []string{task}
+	if task == "" {
+		tasks = commonTasks(from.results, to.results)
+	} else if _, ok := from.results.Results[task]; !ok {
+		return nil, fmt.Errorf("%s has no task %q: its tasks are %s", baseline, task, strings.Join(slices.Sorted(maps.Keys(from.results.Results)), ", "))
+	}
+	var list []Change
+	for _, name := range tasks {
+		changed, err := changesOf(name, from, to)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, changed...)
+	}
+	return list, nil
+}
+
+func commonTasks(a, b *Results) []string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(a.Results)) {
+		if _, ok := b.Results[name]; ok {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+func changesOf(task string, from, to run) ([]Change, error) {
 	all, err := pairs(task, from, to)
 	if err != nil {
 		return nil, err

@@ -34,6 +34,15 @@ func (r *Request) finishConstraint(o *object) {
 	}
 }
 
+// FormParam returns the field that gives the form of the answer or, if there is none, of the calls;
+// empty if the answer is free.
+func (r *Request) FormParam() string {
+	if r.formField == "" && r.settings.Tools != nil {
+		return "tools"
+	}
+	return r.formField
+}
+
 // CheckConstraint returns an *Error if the answer, or the arguments of a strict tool, must have a
 // form that check refuses. The error names the field of the form. It is nil if the answer is free.
 func (r *Request) CheckConstraint(check func(*generation.Constraint) error) error {
@@ -90,6 +99,7 @@ func (r *Request) readResponseFormat(o *object, name string) {
 		return
 	}
 	o.inside(raw, name+".", func(format *object) {
+		format.only("type", "json_schema", "schema")
 		kind, ok := format.text("type")
 		switch {
 		case !ok:
@@ -122,6 +132,7 @@ func (r *Request) readNamedSchema(format *object) {
 		return
 	}
 	format.inside(raw, format.named("json_schema")+".", func(named *object) {
+		named.only("name", "description", "strict", "schema")
 		named.text("name")
 		named.text("description")
 		named.boolean("strict")
@@ -192,6 +203,10 @@ func (r *Request) readChoices(o *object, name string) {
 			o.fail(CodeInvalidValue, "%q has more than %d strings", o.named(name), maxChoices)
 			return
 		}
+		if ordered.HalfSurrogate(e) >= 0 {
+			o.fail(CodeInvalidValue, `"%s[%d]" has half of a surrogate pair, which no answer can have: remove it`, o.named(name), i)
+			return
+		}
 		var s string
 		if err := json.Unmarshal(e, &s); err != nil {
 			o.fail(CodeInvalidJSON, `"%s[%d]": %v`, o.named(name), i, err)
@@ -242,6 +257,8 @@ func (r *Request) readStructuredOutputs(o *object, name string) {
 		return
 	}
 	o.inside(raw, name+".", func(forms *object) {
+		forms.only("json", "regex", "choice", "grammar", "json_object", "structural_tag", "whitespace_pattern",
+			"disable_additional_properties", "disable_any_whitespace", "disable_fallback")
 		r.readSchemaOrText(forms, "json")
 		r.readRegex(forms, "regex")
 		r.readChoices(forms, "choice")

@@ -106,6 +106,7 @@ func TestErrorsOfForms(t *testing.T) {
 		{`"guided_json":[]`, CodeInvalidType, "guided_json", `"guided_json" must be an object or a string, not an array`},
 		{`"guided_choice":[]`, CodeInvalidValue, "guided_choice", `"guided_choice" is an empty array`},
 		{`"guided_choice":["a",1]`, CodeInvalidType, "guided_choice[1]", `"guided_choice[1]" must be a string, not a number`},
+		{`"guided_choice":["a\ud83d\ude00","\ud800"]`, CodeInvalidValue, "guided_choice[1]", `"guided_choice[1]" has half of a surrogate pair, which no answer can have: remove it`},
 		{`"guided_choice":` + listOf(maxChoices+1, `"x"`), CodeInvalidValue, "guided_choice", `"guided_choice" has more than 100000 strings`},
 		{`"guided_regex":""`, CodeInvalidValue, "guided_regex", `"guided_regex" is empty`},
 		{`"guided_regex":["a"]`, CodeInvalidType, "guided_regex", `"guided_regex" must be a string, not an array`},

@@ -176,6 +176,9 @@ func (f *Field) Settles(name string) bool {
 	return f.Named(name) || f.form && slices.ContainsFunc(fields, func(other *Field) bool { return other.form && other.Name == name })
 }
 
+// GivesForm reports whether the field gives the form of the answer.
+func (f *Field) GivesForm() bool { return f.form }
+
 func (f *Field) on(e Endpoint) bool { return f.Only == "" || f.Only == e }
 
 func (f *Field) readFrom(o *object, r *Request) {

@@ -19,6 +19,7 @@ type object struct {
 	path   string            // prefix of field names in errors, such as "body."
 	given  map[string]string // alias that the request uses for a field, by the field's name; see renameAliases
 	err    *Error
+	nested *Error // error of the first unknown field of an object inside this one; see only
 }
 
 func parseObject(raw []byte, path string) (*object, *Error) {
@@ -42,6 +43,9 @@ func (o *object) inside(raw []byte, path string, read func(inner *object)) {
 	if err == nil {
 		read(inner)
 		err = inner.err
+		if o.nested == nil {
+			o.nested = inner.nested
+		}
 	}
 	if o.err == nil {
 		o.err = err

@@ -75,7 +75,9 @@ func parseRequest(e Endpoint, body []byte, live bool) (*Request, error) {
 	if o.err != nil {
 		return nil, o.err
 	}
-	r.unknown = o.unknown(e)
+	if r.unknown = o.unknown(e); r.unknown == nil {
+		r.unknown = o.nested
+	}
 	return r, nil
 }
 

@@ -40,6 +40,7 @@ func (r *Request) readTools(o *object, f *Field) {
 
 // tool reads a tool of OpenAI's API.
 func (o *object) tool() (t generation.Tool) {
+	o.only("type", "function")
 	kind, ok := o.text("type")
 	switch {
 	case !ok:
@@ -53,6 +54,7 @@ func (o *object) tool() (t generation.Tool) {
 		return t
 	}
 	o.inside(raw, o.named("function")+".", func(f *object) {
+		f.only("name", "description", "strict", "parameters")
 		t.Name = f.toolName()
 		t.Description, _ = f.text("description")
 		t.Strict = f.boolean("strict")
@@ -141,9 +143,11 @@ func (r *Request) readNamedChoice(o *object) {
 	choice := &r.settings.ToolChoice
 	switch kind, _ := o.text("type"); kind {
 	case "function":
+		o.only("type", "function")
 		choice.Mode = generation.ToolsNamed
 		choice.Names = []string{o.chosenName()}
 	case "allowed_tools":
+		o.only("type", "allowed_tools")
 		raw, ok := o.get("allowed_tools", dict)
 		if !ok {
 			o.fail(CodeMissing, "%q is missing", o.named("allowed_tools"))
@@ -162,11 +166,15 @@ func (o *object) chosenName() (name string) {
 		o.fail(CodeMissing, "%q is missing", o.named("function"))
 		return ""
 	}
-	o.inside(raw, o.named("function")+".", func(f *object) { name = f.toolName() })
+	o.inside(raw, o.named("function")+".", func(f *object) {
+		f.only("name")
+		name = f.toolName()
+	})
 	return name
 }
 
 func (r *Request) readAllowed(o *object) {
+	o.only("mode", "tools")
 	mode, _ := o.text("mode")
 	r.readToolMode(o, "mode", mode, false)
 	raw, ok := o.get("tools", array)
@@ -181,7 +189,10 @@ func (r *Request) readAllowed(o *object) {
 			o.fail(CodeInvalidType, "%q must be an object, not %s", path[:len(path)-1], t)
 			return
 		}
-		o.inside(item, path, func(t *object) { names = append(names, t.chosenName()) })
+		o.inside(item, path, func(t *object) {
+			t.only("type", "function")
+			names = append(names, t.chosenName())
+		})
 	}
 	if len(names) == 0 {
 		o.fail(CodeInvalidValue, "%q is empty", o.named("tools"))

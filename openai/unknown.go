@@ -69,10 +69,24 @@ func (o *object) unknownField(name string) *Error {
 			return errorf(CodeUnsupported, "%q is not supported: it is a field of %s", name, f.Only)
 		}
 	}
-	if near := nearest(name); near != "" {
+	if near := nearest(name, fieldNames()); near != "" {
 		return errorf(CodeUnknown, "%q is unknown: did you mean %q?", name, near)
 	}
 	return errorf(CodeUnknown, "%q is unknown: remove it", name)
+}
+
+// only notes an error about the alphabetically first field that is none of the given ones. It is
+// for objects inside a request; CheckUnknown returns the error.
+func (o *object) only(names ...string) {
+	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
+		if o.nested != nil || !o.has(name) || slices.Contains(names, name) {
+			continue
+		}
+		o.nested = errorf(CodeUnknown, "%q is unknown: remove it", o.named(name))
+		if near := nearest(name, names); near != "" {
+			o.nested = errorf(CodeUnknown, "%q is unknown: did you mean %q?", o.named(name), near)
+		}
+	}
 }
 
 // misplaced returns the error of the alphabetically first field that stands next to "body", but
@@ -100,11 +114,11 @@ func fieldNames() []string {
 	return append(names, aliases...)
 }
 
-// nearest returns the known field whose name is most similar to name; empty if more than a third of
-// the characters differ.
-func nearest(name string) string {
+// nearest returns the known name that is most similar to name; empty if more than a third of the
+// characters differ.
+func nearest(name string, known []string) string {
 	best, found := (len(name)+1)/3+1, ""
-	for _, f := range fieldNames() {
+	for _, f := range known {
 		if d := distance(strings.ToLower(name), f); d < best {
 			best, found = d, f
 		}

@@ -169,7 +169,7 @@ func TestHowNearAMisspeltFieldIs(t *testing.T) {
 		require.Equal(t, meant, misspelt(name), name)
 	}
 	for name, near := range map[string]string{"tok_k": "top_k", "qqqqq": "", "kop_k": "top_k", "TOP_P": "top_p", "temperatrue": "temperature"} {
-		require.Equal(t, near, nearest(name), name)
+		require.Equal(t, near, nearest(name, fieldNames()), name)
 	}
 	for _, c := range []struct {
 		a, b string
@@ -192,5 +192,30 @@ func TestListsOfFieldsAreDisjoint(t *testing.T) {
 	for _, name := range names {
 		require.False(t, seen[name], name)
 		seen[name] = true
+	}
+}
+
+// TestUnknownFieldsInside: unknown fields of the objects that give tools and forms are found too.
+func TestUnknownFieldsInside(t *testing.T) {
+	t.Parallel()
+	const tool = `"tools":[{"type":"function","function":{"name":"f"}}],`
+	for fields, want := range map[string]string{
+		`"tools":[{"type":"function","function":{"name":"f","stric":true}}]`:                                                                            `"tools[0].function.stric" is unknown: did you mean "strict"?`,
+		`"tools":[{"type":"function","strict":true,"function":{"name":"f"}}]`:                                                                           `"tools[0].strict" is unknown: remove it`,
+		tool + `"tool_choice":{"type":"function","function":{"name":"f","strict":true}}`:                                                                `"tool_choice.function.strict" is unknown: remove it`,
+		tool + `"tool_choice":{"type":"function","mode":"auto","function":{"name":"f"}}`:                                                                `"tool_choice.mode" is unknown: remove it`,
+		tool + `"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tool":[],"tools":[{"type":"function","function":{"name":"f"}}]}}`: `"tool_choice.allowed_tools.tool" is unknown: did you mean "tools"?`,
+		`"structured_outputs":{"regex":"a","chioce":["b"]}`:                                                                                             `"structured_outputs.chioce" is unknown: did you mean "choice"?`,
+		`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{},"foo":1}}`:                                                       `"response_format.json_schema.foo" is unknown: remove it`,
+		`"response_format":{"type":"json_object","schemas":{}}`:                                                                                         `"response_format.schemas" is unknown: did you mean "schema"?`,
+		`"tools":[{"type":"function","function":{"name":"f","stric":null,"parameters":{"type":"object","x":1}}}]`:                                       ``,
+	} {
+		r, err := ParseRequest(Chat, []byte(`{"messages":[{"role":"user","content":"hi"}],`+fields+`}`))
+		require.NoError(t, err, fields)
+		if err := r.CheckUnknown(); want != "" {
+			require.EqualError(t, err, want, fields)
+		} else {
+			require.NoError(t, err, fields)
+		}
 	}
 }

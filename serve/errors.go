@@ -58,26 +58,32 @@ func missing(param string) error {
 // in the log.
 const statusClientGone = 499
 
-// promptError is an error of the prompt of a request.
-type promptError struct {
+// requestError is an error of answering a request.
+type requestError struct {
 	error
-	param string // the field of the prompt
+	param string // the field that it is about; empty if it is not known
 }
 
-func (e promptError) Unwrap() error { return e.error }
+func (e requestError) Unwrap() error { return e.error }
 
-// ofPrompt names the field of a request's prompt in an error that may be about it.
-func ofPrompt(e openai.Endpoint, err error) error {
-	param := "prompt"
-	if e == openai.Chat {
+// ofRequest names in an error the field of the request that it is about.
+func ofRequest(r *openai.Request, err error) error {
+	param := ""
+	switch {
+	case errors.Is(err, generation.ErrForm):
+		param = r.FormParam()
+	case !errors.Is(err, generation.ErrPrompt):
+	case r.Endpoint() == openai.Chat:
 		param = "messages"
+	default:
+		param = "prompt"
 	}
-	return promptError{err, param}
+	return requestError{err, param}
 }
 
-// promptOf returns the field that ofPrompt has named; empty if it was not called.
-func promptOf(err error) string {
-	var e promptError
+// paramOf returns the field that ofRequest has named; empty if it was not called.
+func paramOf(err error) string {
+	var e requestError
 	errors.As(err, &e)
 	return e.param
 }
@@ -97,9 +103,9 @@ func asHTTP(err error) *httpError {
 	case errors.As(err, &tooLarge):
 		err = failf(http.StatusRequestEntityTooLarge, "", "request_too_large", "the request's body is larger than %d bytes", tooLarge.Limit)
 	case errors.Is(err, generation.ErrTooLong):
-		err = failf(http.StatusBadRequest, promptOf(err), openai.CodeContext, "%v", err)
+		err = failf(http.StatusBadRequest, paramOf(err), openai.CodeContext, "%v", err)
 	case errors.Is(err, generation.ErrBadRequest):
-		err = failf(http.StatusBadRequest, cmp.Or(openai.ParamOf(err.Error()), promptOf(err)), openai.CodeInvalidValue, "%v", err)
+		err = failf(http.StatusBadRequest, cmp.Or(openai.ParamOf(err.Error()), paramOf(err)), openai.CodeInvalidValue, "%v", err)
 	case errors.Is(err, context.Canceled):
 		err = failf(statusClientGone, "", "", "the client has left")
 	case errors.Is(err, generation.ErrClosed), errors.Is(err, generation.ErrEngineFailed), errors.Is(err, queue.ErrUnavailable),

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,6 +67,33 @@ func TestAnswersHaveTheFormOfRequests(t *testing.T) {
 				require.Equal(t, param, body.Error.Param, got.text)
 			}
 		})
+	}
+}
+
+// TestParamsOfEngineErrors: an error names the prompt only if it is about the prompt, and the field
+// of the form if it is about the form.
+func TestParamsOfEngineErrors(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, nil)
+	const tool = `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`
+	long := `"` + strings.Repeat("word ", 5000) + `"`
+	for _, c := range []struct{ path, body, param string }{
+		{"/v1/chat/completions", hello + `,"guided_regex":"[0-9]{5}","min_tokens":40`, "min_tokens"},
+		{"/v1/chat/completions", hello + `,"guided_grammar":"start: <nope>"`, "guided_grammar"},
+		{"/v1/completions", `"model":"tiny","prompt":"a","guided_grammar":"start: <nope>"`, "guided_grammar"},
+		{"/v1/chat/completions", hello + `,"guided_grammar":"start: \"a\"",` + tool, "guided_grammar"},
+		{"/v1/chat/completions", hello + `,"stop_token_ids":[99999999]`, ""},
+		{"/v1/chat/completions", `"model":"tiny","messages":[{"role":"user","content":` + long + `}]`, "messages"},
+		{"/v1/completions", `"model":"tiny","prompt":` + long, "prompt"},
+		{"/v1/completions", `"model":"tiny","prompt":[99999999]`, "prompt"},
+	} {
+		got := b.send(t, http.MethodPost, c.path, `{`+c.body+`}`)
+		require.Equal(t, 400, got.status, "%.200s: %.300s", c.body, got.text)
+		var body struct {
+			Error struct{ Param string }
+		}
+		require.NoError(t, json.Unmarshal([]byte(got.text), &body))
+		require.Equal(t, c.param, body.Error.Param, "%.200s: %.300s", c.body, got.text)
 	}
 }
 

@@ -58,7 +58,7 @@ func (s *Server) answer(r *http.Request, c Call) (Answer, error) {
 	answer, err := s.answerer.Answer(ctx, c)
 	if err != nil {
 		k.spend(time.Now(), sent)
-		return Answer{}, s.causeOf(ctx, ofPrompt(c.Request.Endpoint(), err))
+		return Answer{}, s.causeOf(ctx, ofRequest(c.Request, err))
 	}
 	s.metrics.count(c.Model, answer.Stats)
 	k.spend(time.Now(), answer.Stats.PromptTokens+answer.Stats.CompletionTokens)

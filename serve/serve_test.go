@@ -225,6 +225,7 @@ func TestErrors(t *testing.T) {
 		{"out of range", 400, "/v1/chat/completions", `{` + hello + `,"temperature":3}`, "temperature", "invalid_value"},
 		{"a field of a message", 400, "/v1/chat/completions", `{"model":"tiny","messages":[{"role":"bot","content":"a"}]}`, "messages[0].role", "invalid_value"},
 		{"an unknown field", 400, "/v1/chat/completions", `{` + hello + `,"familly":1}`, "familly", "unknown_parameter"},
+		{"an unknown field of a function", 400, "/v1/chat/completions", `{` + hello + `,"tools":[{"type":"function","function":{"name":"f","stric":true}}]}`, "tools[0].function.stric", "unknown_parameter"},
 		{"a misspelt field", 400, "/v1/chat/completions", `{` + hello + `,"max_token":1}`, "max_token", "invalid_value"},
 		{"a field that is not supported", 400, "/v1/chat/completions", `{` + hello + `,"functions":[{"name":"f"}]}`, "functions", "unsupported_parameter"},
 		{"a prompt that is too long", 400, "/v1/completions", `{"model":"tiny","prompt":"` + strings.Repeat("cat ", 10_000) + `"}`, "prompt", "context_length_exceeded"},

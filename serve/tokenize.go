@@ -76,7 +76,7 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, body []byte) e
 		var chat *openai.Request
 		if chat, err = openai.ParseLive(openai.Chat, body); err == nil {
 			if ids, err = eng.Prompt(r.Context(), chat.Generation(0, 0, time.Now())); err != nil {
-				err = ofPrompt(openai.Chat, err)
+				err = ofRequest(chat, err)
 			}
 		}
 	default:

@@ -17,7 +17,7 @@ import (
 // notRun says which commands of README.md and docs are not run, and why. Those of ingot are parsed
 // with all of their flags instead.
 var notRun = []struct{ pattern, why string }{
-	{`^(MTL_\w+=1 )*(git|make|go|docker|brew|lm_eval|for|done)\b`, "no command of ingot"},
+	{`^(\w+=\w+ )*(git|make|go|docker|brew|lm_eval|for|done)\b`, "no command of ingot"},
 	{`^(curl|redis-server|export)\b`, "needs another program or port"},
 	{`ingot pull |smollm2-1\.7b`, "needs a download"},
 	{`ingot (bench|eval run gsm8k)\b|--backend metal`, "takes minutes, or needs a GPU or a server"},

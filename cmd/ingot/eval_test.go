@@ -140,8 +140,11 @@ func TestEvalBaseline(t *testing.T) {
 
 	r = ingot(t, "", "eval", "list", "--runs", runs)
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Regexp(t, `(?m)^monday +main +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +[0-9a-f]{12} +quiz +exact_match 0\.\d{4}±0\.\d{4} +6 +0 +$`, r.stdout)
+	require.Regexp(t, `(?m)^monday +main +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +tiny-llama.q4_0.gguf +quiz +exact_match 0\.\d{4}±0\.\d{4} +6 +0 +$`, r.stdout)
 	require.Regexp(t, `(?m)^tuesday +\d{4}`, r.stdout)
+	r = ingot(t, "", "eval", "diff", filepath.Join(runs, "monday"), filepath.Join(runs, "tuesday"))
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stdout, "0 rows differ")
 
 	page := filepath.Join(t.TempDir(), "report.html")
 	r = ingot(t, "", "eval", "report", "-o", page, "--runs", runs, "tuesday")

@@ -106,8 +106,18 @@ func (e *inconclusiveError) Error() string {
 
 func newEvalDiff() *cobra.Command {
 	return printing(&cobra.Command{
-		Use:   "diff TASK BASELINE CANDIDATE",
-		Short: "List the rows whose answers changed",
-		Args:  arguments("TASK", "BASELINE", "CANDIDATE"),
-	}, func(args []string) ([]eval.Change, error) { return eval.Changes(args[0], args[1], args[2]) }, report.WriteChanges)
+		Use:   "diff [TASK] BASELINE CANDIDATE",
+		Short: "List the rows whose answers changed, of one task or of all",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				return nil
+			}
+			return arguments("TASK", "BASELINE", "CANDIDATE")(cmd, args)
+		},
+	}, func(args []string) ([]eval.Change, error) {
+		if len(args) == 2 {
+			return eval.Changes("", args[0], args[1])
+		}
+		return eval.Changes(args[0], args[1], args[2])
+	}, report.WriteChanges)
 }

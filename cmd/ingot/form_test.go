@@ -224,12 +224,82 @@ func TestCutAnswersFail(t *testing.T) {
 	rows := readCSV(t, failed)
 	require.Equal(t, []string{"1", "2", "3", "4", "5", "6"}, column(rows, "id"))
 	require.Contains(t, rows[0]["ingot_error"], "unparsed_answer: the answer is not a JSON object, since it was cut at the maximum number of tokens")
+	r = ingot(t, "", append([]string{"run", in, "-o", out, "--json", "--max-tokens", "4", "--retry-failed"}, flags...)...)
+	require.Equal(t, exitRows, r.code, r.stderr)
+	require.Contains(t, r.stderr, "6 rows done, ")
+	var sum runSummary
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &sum))
+	require.Equal(t, []int{6, 0, 6, 6}, []int{sum.Answered, sum.Failed, sum.Unparsed, sum.Errors["unparsed_answer"]})
 	require.NoError(t, os.Rename(failed, filepath.Join(folder, "again.csv")))
 	r = ingot(t, "", append([]string{"run", filepath.Join(folder, "again.csv"), "-o", filepath.Join(folder, "good.csv"), "--max-tokens", "300"}, flags...)...)
 	require.Equal(t, exitOK, r.code, r.stderr)
 	all := slices.Concat(column(readCSV(t, filepath.Join(folder, "good.csv")), "id"), column(readCSV(t, failed), "id"))
 	slices.Sort(all)
 	require.Equal(t, []string{"1", "2", "3", "4", "5", "6"}, all)
+}
+
+// TestSchemasOfEveryShape: --schema makes columns also where the schema combines others or lists no
+// properties, and an answer that was cut is a failed row even if there are no columns.
+func TestSchemasOfEveryShape(t *testing.T) {
+	t.Parallel()
+	in := write(t, "in.csv", sixReviews)
+	const label = `{"type":"object","properties":{"label":{"enum":["a","b"]}},"required":["label"],"additionalProperties":false}`
+	for _, c := range []struct {
+		schema, tokens string
+		code           int
+		column         string
+		flags          []string
+	}{
+		{`{"anyOf":[` + label + `]}`, "200", exitOK, "label", []string{"--columns", "id,label"}},
+		{`{"type":"object"}`, "3", exitRows, "", nil},
+		{`{"type":"array","items":{"type":"string"}}`, "1", exitRows, "", nil},
+		{`{"enum":["a long text","b long text"]}`, "200", exitOK, "", nil},
+		{`{"enum":["a long text","b long text"]}`, "2", exitRows, "", []string{"--columns-from", "none"}},
+	} {
+		out := filepath.Join(t.TempDir(), "out.csv")
+		r := ingot(t, "", append([]string{"run", in, "-o", out, "--model", tinyLlama, "--prompt", "{{.review}}", "--schema", c.schema, "--max-tokens", c.tokens}, c.flags...)...)
+		require.Equal(t, c.code, r.code, "%s: %s", c.schema, r.stderr)
+		records := readCSV(t, out)
+		require.Len(t, records, 6)
+		for _, record := range records {
+			if c.column != "" {
+				require.Contains(t, []string{"a", "b"}, record[c.column], c.schema)
+			}
+			if c.code != exitOK {
+				require.Contains(t, record["error"], "unparsed_answer: ", c.schema)
+			}
+		}
+	}
+}
+
+// TestRowsWithTheirOwnFormDoNotFail: a table with --schema has rows of another form, and calls.
+func TestRowsWithTheirOwnFormDoNotFail(t *testing.T) {
+	t.Parallel()
+	row := func(id, fields string) string {
+		return fmt.Sprintf(`{"id":%q,"messages":[{"role":"user","content":"Hi"}],"seed":1%s}`, id, fields)
+	}
+	const tool = `{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"object","properties":{"a":{"enum":["x","y"]}},"required":["a"],"additionalProperties":false}}}`
+	in := write(t, "in.jsonl", strings.Join([]string{
+		row("schema", ""), row("own", `,"guided_choice":["yes","no"]`), row("call", `,"tools":[`+tool+`],"tool_choice":"required"`), row("cut", `,"max_tokens":2`),
+	}, "\n")+"\n")
+	out := filepath.Join(t.TempDir(), "out.csv")
+	r := ingot(t, "", "run", in, "-o", out, "--model", tinyLlama, "--schema", fullSchema, "--max-tokens", "200", "--columns", "id,b,response,tool_calls,error")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	got := map[string]map[string]string{}
+	for _, record := range readCSV(t, out) {
+		got[record["id"]] = record
+	}
+	require.Len(t, got, 4)
+	require.Contains(t, []string{"x", "y"}, got["schema"]["b"])
+	require.Contains(t, []string{"yes", "no"}, got["own"]["response"])
+	require.Contains(t, got["call"]["tool_calls"], `"name":"f"`)
+	require.Contains(t, got["cut"]["error"], "unparsed_answer: ")
+	for _, id := range []string{"schema", "own", "call"} {
+		require.Empty(t, got[id]["error"], id)
+	}
+	r = ingot(t, "", "run", in, "-o", out, "--model", tinyLlama, "--schema", fullSchema, "--max-tokens", "200", "--retry-failed")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "1 row done, 3 kept")
 }
 
 // text returns the text of the first choice; empty if the row failed.
@@ -239,4 +309,14 @@ func (a answer) text() string {
 	}
 	c := a.Response.Body.Choices[0]
 	return c.Text + c.Message.Content
+}
+
+// TestHelpOfColumnsFrom: the help names --schema only for the command that has it.
+func TestHelpOfColumnsFrom(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]string{"run": "default json with a --schema of objects, else none", "results": "default none", "export": "default none"} {
+		text := strings.Join(strings.Fields(ingot(t, "", command, "--help").stdout), " ")
+		require.Contains(t, text, want, command)
+		require.Equal(t, command == "run", strings.Contains(text, "--schema"), command)
+	}
 }

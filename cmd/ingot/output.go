@@ -50,7 +50,7 @@ func (o *outputFlags) add(flags *pflag.FlagSet, what string) {
 	f.SortFlags = false
 	f.StringVar(&o.prefix, "column-prefix", "", "put `PREFIX` before the names of generated columns")
 	f.StringVar(&o.columnsFrom, "columns-from", "",
-		"make columns of the properties of answers: `json`, which needs answers that are JSON objects, or none (default json with --schema, else none)")
+		"make columns of the properties of answers: `json`, which needs answers that are JSON objects, or none (default none)")
 	f.StringVar(&o.extract, "extract", "", "make a column of each named group of the regular expression `RE`, such as 'Score: (?P<score>\\d+)'")
 	f.StringSliceVar(&o.columns, "columns", nil, "write only the columns `COLUMN`,..., in this order")
 	f.StringVar(&o.types, "types", typesAuto, "`TYPES` of CSV columns in Parquet: auto (numbers where all cells are numbers) or text")
@@ -177,12 +177,12 @@ func (o *outputFlags) fields() (export.Fields, error) {
 	return f, nil
 }
 
-// fieldsOf makes columns of the properties of answers with a schema, unless the flags say
-// otherwise.
+// fieldsOf makes columns of the properties of answers with a schema of objects, unless the flags
+// say otherwise. Answers that are not JSON are failed ones in any case.
 func (o *outputFlags) fieldsOf(schema string, out *export.Output) {
 	f := &out.Table.Fields
 	f.Schema = schema
-	f.JSON = f.JSON || o.columnsFrom == "" && f.Groups == nil && len((&export.Fields{JSON: true, Schema: schema}).Known()) > 0
+	f.JSON = f.JSON || o.columnsFrom == "" && f.Groups == nil && export.HasObjects(schema)
 }
 
 // finishReasons are the values of the column finish_reason.
@@ -240,7 +240,7 @@ func checkColumns(out *export.Output, in func() (table.Reader, error)) error {
 		err = export.CheckColumns(columns, fields.Known(), out.Table.Prefix)
 	}
 	for flag, names := range map[string][]string{"--unique": out.Table.Filter.Unique, "--columns": out.Table.Columns} {
-		if err == nil && (!fields.JSON || fields.Schema != "") { // else the answers alone have the names
+		if err == nil && (!fields.JSON || len(fields.Known()) > 0) { // else the answers alone have the names
 			err = export.CheckNames(flag, names, columns, fields.Known(), out.Table.Prefix)
 		}
 	}

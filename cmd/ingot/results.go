@@ -89,7 +89,7 @@ func (c *resultsCommand) run(cmd *cobra.Command, args []string) error {
 		err = out.Finish(cmd.Context(), in, "")
 	}
 	if err == nil {
-		err = c.report.write(cmd, newResultsSummary(args[0], c.to.path, got, r.status, r.codes))
+		err = c.report.write(cmd, newResultsSummary(args[0], c.to.path, out.Unparsed, got, r.status, r.codes))
 	}
 	if err != nil || !got.Finished {
 		return err

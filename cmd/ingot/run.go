@@ -65,6 +65,8 @@ func newRun() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	c.to.add(flags, "answers")
+	columnsFrom := flags.Lookup("columns-from")
+	columnsFrom.Usage = strings.Replace(columnsFrom.Usage, "(default none)", "(default json with a --schema of objects, else none)", 1)
 	c.from.add(flags)
 	c.unknown.add(flags, "`ACTION` for rows with unknown fields or the name of another model: error (an error line) or ignore")
 	c.limit.add(flags)
@@ -125,6 +127,7 @@ func (c *runCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	r.summary.Out = c.to.path
+	r.summary.addUnparsed(r.out.Unparsed)
 	if err := c.report.write(cmd, r.summary); err != nil {
 		return err
 	}
@@ -326,8 +329,14 @@ func (r *runner) answer(ctx context.Context, in *prompt.Input, m hub.Aliased, ou
 			d.Show(progress.Counts{Total: p.Total, Before: p.Kept, Done: p.Done, Failed: p.Failed, Tokens: p.Generated})
 		}
 	}
+	var failedToo map[int]bool
+	if r.again.retryFailed && in.Table.Seekable() {
+		if failedToo, err = r.out.FailedAnswers(ctx, m.Alias, in.Answered); err != nil {
+			return sum, in.Hint(err)
+		}
+	}
 	prepared, err := local.Prepare(in, out, local.PrepareOptions{
-		Format: in.Format, RecordSum: in.RecordSum, RetryFailed: r.again.retryFailed, Overwrite: r.again.overwrite, Selected: r.out.Table.Selected, Missing: r.missing,
+		Format: in.Format, RecordSum: in.RecordSum, RetryFailed: r.again.retryFailed, FailedToo: failedToo, Overwrite: r.again.overwrite, Selected: r.out.Table.Selected, Missing: r.missing,
 	})
 	if err != nil {
 		return sum, r.refused(in, err)

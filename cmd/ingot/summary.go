@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/files/export"
 	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/worker/local"
@@ -52,6 +53,7 @@ type runSummary struct {
 	Kept             int            `json:"kept"` // results of earlier commands
 	KeptFailed       int            `json:"kept_failed"`
 	Empty            int            `json:"empty_answers"`
+	Unparsed         int            `json:"unparsed_answers"` // answers in OUT that are failed rows, since their text cannot become columns
 	PromptTokens     int            `json:"prompt_tokens"`
 	CompletionTokens int            `json:"completion_tokens"`
 	Seconds          float64        `json:"seconds"`         // without loading the models
@@ -77,6 +79,14 @@ func (s *runSummary) add(one local.Summary, codes map[string]rows.Failures, load
 	}
 }
 
+// addUnparsed adds the answers that are failed rows because of their texts.
+func (s *runSummary) addUnparsed(n int) {
+	s.Unparsed = n
+	if n > 0 {
+		s.Errors[export.CodeUnparsed] += n
+	}
+}
+
 // resultsSummary is the summary of a collection in JSON.
 type resultsSummary struct {
 	Batch     string `json:"batch"`
@@ -84,6 +94,7 @@ type resultsSummary struct {
 	Rows      int    `json:"rows"` // in OUT
 	New       int    `json:"new"`  // written by this command
 	Failed    int    `json:"failed"`
+	Unparsed  int    `json:"unparsed_answers"` // as in runSummary
 	Finished  bool   `json:"finished"`
 	Cancelled bool   `json:"cancelled"`
 
@@ -92,13 +103,16 @@ type resultsSummary struct {
 	Errors           map[string]int `json:"errors"`
 }
 
-func newResultsSummary(batch, out string, c enqueue.Collected, s queue.Status, codes map[string]rows.Failures) resultsSummary {
+func newResultsSummary(batch, path string, unparsed int, c enqueue.Collected, s queue.Status, codes map[string]rows.Failures) resultsSummary {
 	r := resultsSummary{
-		Batch: batch, Out: out, Rows: c.Kept + c.Written, New: c.Written, Failed: c.Failed, Finished: c.Finished, Cancelled: c.Cancelled,
+		Batch: batch, Out: path, Rows: c.Kept + c.Written, New: c.Written, Failed: c.Failed, Unparsed: unparsed, Finished: c.Finished, Cancelled: c.Cancelled,
 		PromptTokens: s.PromptTokens, CompletionTokens: s.CompletionTokens, Errors: map[string]int{},
 	}
 	for code, f := range codes {
 		r.Errors[code] = f.Rows
+	}
+	if unparsed > 0 {
+		r.Errors[export.CodeUnparsed] = unparsed
 	}
 	return r
 }

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -54,7 +56,7 @@ func TestRunShowsProgressOnATerminal(t *testing.T) {
 			go func() {
 				defer close(ended)
 				part := make([]byte, 4096)
-				for i := 1; ; i++ {
+				for i, at := 1, time.Now(); ; i, at = i+1, time.Now() {
 					n, err := screen.Read(part)
 					if err != nil {
 						return // the terminal is closed
@@ -65,9 +67,12 @@ func TestRunShowsProgressOnATerminal(t *testing.T) {
 					for _, row := range shown.Rows()[:max(0, len(shown.Rows())-1)] {
 						assert.NotRegexp(t, `of \d+ rows|loading`, row, "the progress is on the last row alone")
 					}
-					width := widths[i%len(widths)]
-					resize(width)
-					shown.Resize(width)
+					// The window changes between two drawings, 100 ms apart until the end.
+					if time.Since(at) > 50*time.Millisecond && !regexp.MustCompile(`[5-6]\d of 60`).Match(all.Bytes()) {
+						width := widths[i%len(widths)]
+						resize(width)
+						shown.Resize(width)
+					}
 				}
 			}()
 			in := write(t, "in.jsonl", strings.Repeat(strings.Replace(askFinland, "{", `{"max_tokens":40,"ignore_eos":true,`, 1)+"\n", rows))

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Rows with tools have calls in their results and in tables; a row whose tools are wrong is an error
-// that names the field, and the other rows are answered.
+// Rows with tools have calls in their results and in tables; a row whose tools are wrong is an
+// error that names the field, and the other rows are answered.
 func TestRunRowsWithTools(t *testing.T) {
 	t.Parallel()
 	const tool = `{"type":"function","function":{"name":"get_weather","strict":true,"parameters":{"type":"object","properties":{"city":{"type":"string","maxLength":8}},"required":["city"],"additionalProperties":false}}}`

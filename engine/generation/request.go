@@ -168,8 +168,33 @@ func (b badRequestError) Unwrap() error { return b.error }
 
 func (badRequestError) Is(target error) bool { return target == ErrBadRequest }
 
+// ErrPrompt means that a request cannot be answered because of its prompt, and ErrForm that it
+// cannot be because of the form that its answer, or the arguments of a call, must have. Their
+// errors match ErrBadRequest too.
+var (
+	ErrPrompt = errors.New("the prompt cannot be used")
+	ErrForm   = errors.New("the form of the answer cannot be kept")
+)
+
+// BadPrompt is BadRequest for errors that also match ErrPrompt.
+func BadPrompt(format string, args ...any) error {
+	return causedError{badRequestError{fmt.Errorf(format, args...)}, ErrPrompt}
+}
+
+// BadForm is BadRequest for errors that also match ErrForm.
+func BadForm(format string, args ...any) error {
+	return causedError{badRequestError{fmt.Errorf(format, args...)}, ErrForm}
+}
+
+type causedError struct {
+	badRequestError
+	cause error
+}
+
+func (e causedError) Is(target error) bool { return target == e.cause || target == ErrBadRequest }
+
 // ErrTooLong means that a prompt does not fit into the engine's context. Its errors match
-// ErrBadRequest too.
+// ErrBadRequest and ErrPrompt too.
 var ErrTooLong = errors.New("the prompt is too long for the context")
 
 // TooLong is BadRequest for errors that also match ErrTooLong.
@@ -179,4 +204,6 @@ func TooLong(format string, args ...any) error {
 
 type tooLongError struct{ badRequestError }
 
-func (tooLongError) Is(target error) bool { return target == ErrTooLong || target == ErrBadRequest }
+func (tooLongError) Is(target error) bool {
+	return target == ErrTooLong || target == ErrPrompt || target == ErrBadRequest
+}

@@ -51,13 +51,15 @@ var (
 	errFull = errors.New("the grammar's automaton is full")
 	// ErrBudget means that a mask or a token takes more steps than Limits allow.
 	ErrBudget = errors.New("the constraint takes too long to check at this place of the text; make it simpler")
+	// ErrAmbiguous means that the answer so far can be read in too many ways (see Limits.RowWork).
+	ErrAmbiguous = errors.New("the constraint is too ambiguous: the text so far can be read in so many ways that checking it would delay other requests; write the rules so that a text has one reading")
 )
 
 // Costs in steps. A step takes about 5 ns.
 const (
 	nodeCost       = 1  // a node of a trie
 	threadCost     = 8  // a lexer that reads a byte
-	itemCost       = 16 // an item of a row
+	itemCost       = 16 // an item that is put into a row
 	expressionCost = 32 // a step of regex.Builder
 	fillCost       = 40 // a transition
 )
@@ -65,10 +67,12 @@ const (
 // work counts the steps of one call, and keeps the first error.
 type work struct {
 	left int
+	used int // by all parts of the call
 	err  error
 }
 
 func (w *work) spend(n int) {
+	w.used += n
 	if w.left -= n; w.left < 0 {
 		w.fail(ErrBudget)
 	}

@@ -125,7 +125,7 @@ func TestCompileOnce(t *testing.T) {
 // bounded number of steps and bytes, counted and not timed.
 func TestHostileRules(t *testing.T) {
 	v, _ := jsonVocabulary()
-	limits := Limits{StateBytes: 4 << 20, MaskWork: 500_000, ReserveWork: 1_000_000}.withDefaults()
+	limits := Limits{StateBytes: 4 << 20, MaskWork: 500_000, AnswerWork: 1_000_000}.withDefaults()
 	a := func(r *rules, n, m int) symbol { return r.lexeme(r.re.Repeat(r.re.Literal("a"), n, m)) }
 	for name, build := range map[string]func(r *rules) symbol{
 		"ambiguous": func(r *rules) symbol {
@@ -228,7 +228,6 @@ func TestBudgetLeavesNothing(t *testing.T) {
 	m := g.NewMatcher()
 	ids := v.split(`{"a":"abc","ab":[12,1.5]}`)
 	enough := g.limits.MaskWork
-	g.reserve.Store(0)
 	for _, id := range append(ids, v.ends[0]) {
 		got, mask := make([]uint32, v.words()), make([]uint32, v.words())
 		require.NoError(t, want.Mask(mask))

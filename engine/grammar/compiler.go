@@ -20,8 +20,7 @@ type Grammar struct {
 	expressions int // of the lexemes; the automaton adds others
 	size        int64
 	current     atomic.Pointer[automaton]
-	reserve     atomic.Int64 // steps left of Limits.ReserveWork
-	mu          sync.Mutex   // for renewing
+	mu          sync.Mutex // for renewing
 }
 
 // Check returns an error if no grammar can keep c in full. It needs no vocabulary, so special
@@ -44,7 +43,6 @@ func newGrammar(r *rules, start symbol, v *Vocabulary, limits Limits, grown func
 	}
 	g := &Grammar{vocabulary: v, limits: limits, expressions: t.re.Nodes()}
 	g.size = int64(t.re.Size() + 64*len(t.symbols) + 8*len(t.dots) + 1000)
-	g.reserve.Store(int64(limits.ReserveWork))
 	t.re.OnWork(nil)
 	t.re.SetLimits(regex.Limits{Nodes: g.expressions + int(limits.StateBytes>>8)})
 	g.current.Store(newAutomaton(t, v, limits, grown))

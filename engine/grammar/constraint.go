@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/ingot-run/ingot/engine/generation"
@@ -24,7 +25,22 @@ func (r *rules) constraint(c *generation.Constraint) (start symbol, err error) {
 	if err == nil {
 		err = r.failed()
 	}
-	return start, explain(err)
+	if err = explain(err); err != nil && c.Schema+c.Regex+c.Grammar == "" && !isContext(err) {
+		err = tooManyChoices(c.Choices, err)
+	}
+	return start, err
+}
+
+// tooManyChoices returns the error of choices that are beyond the limits.
+func tooManyChoices(choices []string, err error) error {
+	if len(choices) == 0 {
+		return err
+	}
+	size := 0
+	for _, c := range choices {
+		size += len(c)
+	}
+	return &Error{Message: fmt.Sprintf("%d choices with %d bytes together take too long to prepare: give fewer or shorter ones", len(choices), size)}
 }
 
 // choiceRules makes the rules of one of choices.

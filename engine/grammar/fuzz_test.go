@@ -9,8 +9,8 @@ import (
 )
 
 // FuzzConstraint checks that no text of a schema, an expression, a grammar or a short form causes a
-// panic, that what is refused is an *Error, and that what is not refused can be generated: after any
-// tokens that a mask allows, something may follow.
+// panic, that what is refused is an *Error, and that what is not refused can be generated: after
+// any tokens that a mask allows, something may follow.
 func FuzzConstraint(f *testing.F) {
 	for kind, texts := range map[uint8][]string{
 		0: {

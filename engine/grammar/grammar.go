@@ -43,6 +43,16 @@ type tableSymbol struct {
 // errNoText means that a grammar has no text at all.
 var errNoText = &Error{Message: "no text satisfies the constraint"}
 
+// noText returns errNoText, or an error that names the place in a schema.
+func (r *rules) noText() error {
+	if r.whyEmpty != nil {
+		if err := r.whyEmpty(); err != nil {
+			return err
+		}
+	}
+	return errNoText
+}
+
 // newTable prepares the rules below start: alternatives that no text matches are left out.
 func newTable(r *rules, start symbol, v *Vocabulary) (*table, error) {
 	if start != none && r.symbols[start].kind != kindNonterminal {
@@ -80,7 +90,7 @@ func newTable(r *rules, start symbol, v *Vocabulary) (*table, error) {
 	}
 	settle(r, productive)
 	if start == none || !productive[start] {
-		return nil, errNoText
+		return nil, r.noText()
 	}
 	nullable := make([]bool, len(r.symbols))
 	for i := range t.symbols {

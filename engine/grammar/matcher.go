@@ -13,6 +13,11 @@ type Matcher struct {
 	automaton *automaton
 	tokens    []int32     // accepted
 	positions []*position // after each number of tokens; one more than tokens
+	used      int         // steps of all calls
+
+	// rows has the steps that the rows after tokens cost to make, whoever made them, up to each
+	// token. It depends on the tokens alone, not on other answers.
+	rows []int
 }
 
 // NewMatcher returns a Matcher before the first token.
@@ -26,29 +31,36 @@ func (m *Matcher) Clone() *Matcher {
 	c := *m
 	c.tokens = slices.Clone(m.tokens)
 	c.positions = slices.Clone(m.positions)
+	c.rows = slices.Clone(m.rows)
 	return &c
 }
 
 // maxAttempts is how often a call starts anew because other matchers filled the automaton.
 const maxAttempts = 8
 
+// maxOver is how often a call that took Limits.MaskWork goes on: with the states that it has made,
+// it gets further.
+const maxOver = 3
+
 // attempt runs f at the position after the tokens. If the automaton is full, it runs f again in a
-// new one.
+// new one. It counts the steps of the answer, without those of replay, which other answers cause.
 func (m *Matcher) attempt(f func(a *automaton, p *position, w *work)) error {
-	for attempt, own := 0, 0; attempt < maxAttempts && own < 3; attempt++ {
+	for attempt, own, over := 0, 0, 0; attempt < maxAttempts && own < 3; attempt++ {
 		w := work{left: m.grammar.limits.MaskWork}
 		if len(m.positions) == 0 {
 			m.replay(&w)
 		}
 		if w.err == nil {
-			w.left = m.grammar.limits.MaskWork
+			w.left, w.used = m.grammar.limits.MaskWork, 0
 			f(m.automaton, m.positions[len(m.positions)-1], &w)
+			m.used += w.used
 		}
 		if w.err == nil {
 			return nil
 		}
-		if errors.Is(w.err, ErrBudget) && m.grammar.reserve.Add(-int64(m.grammar.limits.MaskWork)) >= 0 {
-			continue // the states that were made stay
+		if errors.Is(w.err, ErrBudget) && over < maxOver && !m.exhausted() {
+			over++
+			continue
 		}
 		if !errors.Is(w.err, errFull) {
 			return w.err
@@ -61,6 +73,12 @@ func (m *Matcher) attempt(f func(a *automaton, p *position, w *work)) error {
 		}
 	}
 	return ErrBudget
+}
+
+// exhausted reports whether the answer has taken all its steps.
+func (m *Matcher) exhausted() bool {
+	share := m.grammar.limits.AnswerWork / workShare
+	return m.used > m.grammar.limits.AnswerWork+len(m.tokens)*share
 }
 
 // replay computes the positions of all tokens.
@@ -102,6 +120,9 @@ func (m *Matcher) Mask(mask []uint32) error {
 	if words := m.grammar.vocabulary.words(); len(mask) < words {
 		return fmt.Errorf("compute a mask: it has %d words, and the vocabulary needs %d", len(mask), words)
 	}
+	if m.exhausted() {
+		return ErrBudget
+	}
 	return m.attempt(func(a *automaton, p *position, w *work) {
 		sets := a.tokens(p, w)
 		if w.err != nil {
@@ -126,15 +147,23 @@ func (m *Matcher) Accept(id int32) error {
 	case next == noPosition:
 		return fmt.Errorf("token %d is not allowed after %d tokens", id, len(m.tokens))
 	}
+	rows := next.cost()
+	if n := len(m.rows); n > 0 {
+		rows += m.rows[n-1]
+	}
+	if limit := m.grammar.limits.RowWork; rows > limit+len(m.tokens)*(limit/rowShare) {
+		return ErrAmbiguous
+	}
 	m.tokens = append(m.tokens, id)
 	m.positions = append(m.positions, next)
+	m.rows = append(m.rows, rows)
 	return nil
 }
 
 // Rollback takes back the last tokens: all of them if there are fewer.
 func (m *Matcher) Rollback(tokens int) {
 	n := max(len(m.tokens)-max(tokens, 0), 0)
-	m.tokens = m.tokens[:n]
+	m.tokens, m.rows = m.tokens[:n], m.rows[:n]
 	if len(m.positions) > 0 {
 		m.positions = m.positions[:n+1]
 	}

@@ -25,6 +25,15 @@ type thread struct {
 // accepting reports whether the text may end here.
 func (p *position) accepting() bool { return p.row != nil && p.row.accepts || p.ended }
 
+// cost is how many steps a position costs to make, if nothing of it is known.
+func (p *position) cost() int {
+	n := threadCost * len(p.threads)
+	if p.row != nil {
+		n += p.row.cost
+	}
+	return n
+}
+
 // start returns the position before any text.
 func (a *automaton) start(w *work) *position {
 	var p *position

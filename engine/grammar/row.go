@@ -18,6 +18,7 @@ type row struct {
 	scans   [][]item // by lexemes: what follows it
 	tokens  []special
 	initial *lexer                   // of lexemes
+	cost    int                      // steps that it took to make, whoever made it
 	alone   atomic.Pointer[position] // see automaton.at
 }
 
@@ -47,6 +48,8 @@ type builder struct {
 	seen    map[item]bool // of the queue, if that is long
 	callers map[symbol]*caller
 	scans   map[symbol]int
+	pushes  int // calls of push
+	counted int // those of pushes that bounded has counted
 }
 
 // kernel returns items without those at the end of their rule, which are replaced by the items that
@@ -58,7 +61,7 @@ func (a *automaton) kernel(items []item, w *work) []item {
 		b.push(i)
 	}
 	kernel := items[:0]
-	for n := 0; n < len(b.queue) && w.err == nil; n++ {
+	for n := 0; n < len(b.queue) && a.bounded(w); n++ {
 		i := b.queue[n]
 		if i.dot != end || i.ret == nil {
 			kernel = append(kernel, i)
@@ -67,7 +70,6 @@ func (a *automaton) kernel(items []item, w *work) []item {
 		for _, waiting := range i.ret.waiting {
 			b.push(waiting)
 		}
-		a.bound(w)
 	}
 	slices.SortFunc(kernel, func(x, y item) int {
 		return cmp.Or(cmp.Compare(x.dot, y.dot), cmp.Compare(x.ret.order(), y.ret.order()))
@@ -83,7 +85,7 @@ func (c *caller) order() uint32 {
 }
 
 func (b *builder) start() {
-	b.queue = b.queue[:0]
+	b.queue, b.pushes, b.counted = b.queue[:0], 0, 0
 	if b.seen == nil || len(b.seen) > maxScratch {
 		b.seen = map[item]bool{}
 	}
@@ -96,6 +98,7 @@ const (
 )
 
 func (b *builder) push(i item) {
+	b.pushes++
 	if len(b.queue) < maxSearched {
 		if slices.Contains(b.queue, i) {
 			return
@@ -114,11 +117,15 @@ func (b *builder) push(i item) {
 	b.queue = append(b.queue, i)
 }
 
-// bound counts the work of a row.
-func (a *automaton) bound(w *work) {
-	if w.spend(itemCost); len(a.builder.queue) > a.limits.Items {
+// bounded counts the work of a row so far, and reports whether it may go on.
+func (a *automaton) bounded(w *work) bool {
+	b := &a.builder
+	w.spend(itemCost * (b.pushes - b.counted))
+	b.counted = b.pushes
+	if len(b.queue) > a.limits.Items {
 		w.fail(ErrBudget)
 	}
+	return w.err == nil
 }
 
 // internRow returns the row of items, which it owns and changes.
@@ -158,10 +165,10 @@ func (a *automaton) newRow(kernel []item, w *work) *row {
 	for _, i := range kernel {
 		b.push(i)
 	}
-	for n := 0; n < len(b.queue) && w.err == nil; n++ {
+	for n := 0; n < len(b.queue) && a.bounded(w); n++ {
 		a.expand(r, b.queue[n])
-		a.bound(w)
 	}
+	r.cost = itemCost * b.pushes
 	var pairs []pair
 	order := make([]int, len(r.lexemes))
 	for i := range order {

@@ -46,6 +46,8 @@ type rules struct {
 	special map[string]symbol
 	repeats map[repetition]symbol
 	err     error
+	// whyEmpty names the place in a schema because of which there is no text; nil without a schema.
+	whyEmpty func() error
 }
 
 type repetition struct {

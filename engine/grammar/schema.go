@@ -30,6 +30,9 @@ func schemaRules(r *rules, text string) (symbol, error) {
 	if err := r.failed(); err != nil {
 		return none, err
 	}
+	if r.whyEmpty == nil {
+		r.whyEmpty = func() error { return placed(s.WhyEmpty(root)) }
+	}
 	return start, nil
 }
 

@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,6 +21,11 @@ func TestKeywords(t *testing.T) {
 		{"no keyword", `{}`, []string{`[]`, `-0.5`}, []string{`01`, `.5`, `1.`}},
 		{"type", `{"type":["integer","null","boolean"]}`, []string{`0`, `-12`, `null`, `true`, `false`}, []string{`1.0`, `1e2`, `-0`, `"a"`, `[]`}},
 		{"type number", `{"type":"number"}`, []string{`1`, `-1.50`, `2E+10`, `1e307`, `0.0`}, []string{`1e400`, `12e307`, `+1`, `NaN`}},
+		{"integers have at most 20 digits", `{"type":"integer"}`, []string{`-18446744073709551615`, `99999999999999999999`}, []string{`100000000000000000000`, `-100000000000000000000`}},
+		{"numbers have at most 20 digits twice", `{"type":"number"}`, []string{`18446744073709551615.12345678901234567890`, `1.7976931348623157e307`}, []string{`100000000000000000000`, `0.123456789012345678901`}},
+		{"digits beside one bound", `{"type":"number","minimum":5}`, []string{`18446744073709551615`, `5.12345678901234567890`}, []string{`100000000000000000000`, `5.1234567890123456789012345678`}},
+		{"digits of a large bound", `{"type":"integer","minimum":1e30}`, []string{`1000000000000000000000000000001`}, []string{`100000000000000000000`, `10000000000000000000000000000000000`}},
+		{"multiples above a large bound", `{"type":"number","minimum":1e25,"multipleOf":0.5}`, []string{`10000000000000000000000000.5`}, []string{`10000000000000000000000000.25`}},
 		{"nullable", `{"type":"string","nullable":true}`, []string{`null`, `"a"`}, []string{`1`}},
 		{"enum", `{"enum":["a\"é\n",1,1.50,null,[1,{"b":2}],{"x":true}]}`,
 			[]string{`"a\"é\n"`, `1`, `1.5`, `null`, `[1,{"b":2}]`, `{"x":true}`}, []string{`"a"`, `2`, `1.0`, `[1]`, `{"x":false}`, `{}`, `{"x":true,"y":1}`}},
@@ -106,21 +112,25 @@ func TestKeywords(t *testing.T) {
 // the errors name.
 func TestRefusedSchemas(t *testing.T) {
 	for schema, message := range map[string]string{
-		`{"type":"object"`:       `the schema is not JSON: offset 16: the text ends too early`,
-		`{} {}`:                  `the schema is not JSON: offset 4: something follows the JSON value`,
-		`[]`:                     `/: a schema must be an object, true or false`,
-		`{"properties":{"a":1}}`: `/properties/a: a schema must be an object, true or false`,
-		`{"properties":[]}`:      `/properties: must be an object whose values are schemas`,
-		`{"anyOf":{}}`:           `/anyOf: must be an array of schemas`,
-		`{"type":"text"}`:        `/type: "text" is not a type of JSON; null, boolean, integer, number, string, array and object are`,
-		`{"items":{"type":3}}`:   `/items/type: 3 is not a type of JSON; null, boolean, integer, number, string, array and object are`,
-		`{"required":"a"}`:       `/required: must be an array of the names of properties`,
+		`{"type":"object"`:              `the schema is not JSON: offset 16: the text ends too early`,
+		`{"const":"\ud800"}`:            `the schema has half of a surrogate pair at offset 10, which no answer can have: remove it`,
+		`{"properties":{"a\ude00":{}}}`: `the schema has half of a surrogate pair at offset 17, which no answer can have: remove it`,
+		`{} {}`:                         `the schema is not JSON: offset 4: something follows the JSON value`,
+		`[]`:                            `/: a schema must be an object, true or false`,
+		`{"properties":{"a":1}}`:        `/properties/a: a schema must be an object, true or false`,
+		`{"properties":[]}`:             `/properties: must be an object whose values are schemas`,
+		`{"anyOf":{}}`:                  `/anyOf: must be an array of schemas`,
+		`{"type":"text"}`:               `/type: "text" is not a type of JSON; null, boolean, integer, number, string, array and object are`,
+		`{"items":{"type":3}}`:          `/items/type: 3 is not a type of JSON; null, boolean, integer, number, string, array and object are`,
+		`{"required":"a"}`:              `/required: must be an array of the names of properties`,
 		`{"properties":{"a":{"type":"object","required":true}}}`: `/properties/a/required: must be an array of the names of properties`,
-		`{"minLength":-1}`:               `/minLength: must be a whole number that is not negative`,
-		`{"minLength":"1"}`:              `/minLength: must be a number`,
-		`{"maxItems":1e30}`:              `/maxItems: is more than 16777216, the largest count that is supported`,
-		`{"multipleOf":0}`:               `/multipleOf: must be above 0`,
-		`{"multipleOf":12345.67}`:        `/multipleOf: cannot be kept for this number, whose multiples have remainders above 10000`,
+		`{"minLength":-1}`:      `/minLength: must be a whole number that is not negative`,
+		`{"minLength":"1"}`:     `/minLength: must be a number`,
+		`{"maxItems":1e30}`:     `/maxItems: is more than 16777216, the largest count that is supported`,
+		`{"multipleOf":0}`:      `/multipleOf: must be above 0`,
+		`{"multipleOf":23.456}`: `/multipleOf: cannot be kept for this number, whose multiples have digits after the point and remainders above 1000`,
+		`{"multipleOf":12347}`:  `/multipleOf: cannot be kept for this number, whose multiples have remainders above 10000`,
+		`{"properties":{"x":{"multipleOf":99.7,"minimum":5}}}`: `/properties/x/multipleOf: cannot be kept with these bounds, since its multiples have remainders above 100: use a smaller divisor, a whole one with its bounds in the same schema, or no bounds`,
 		`{"minimum":1e999}`:              `/minimum: the number has more than 400 digits`,
 		`{"enum":1}`:                     `/enum: must be an array`,
 		`{"pattern":"(?<=a)b"}`:          `/pattern: regular expression "(?<=a)b": offset 0: look-behind is not supported`,
@@ -137,11 +147,33 @@ func TestRefusedSchemas(t *testing.T) {
 		`{"$ref":"#/title","title":"x"}`: `/$ref: what is at "#/title" is not a schema`,
 		`{"type":"array","maxItems":100000,"items":{"type":"object"}}`: `/maxItems: has too large a count of items that are no scalars`,
 		`false`: `no text satisfies the constraint`,
-		`{"type":"string","minLength":3,"maxLength":2}`: `no text satisfies the constraint`,
-		`{"allOf":[{"const":1},{"const":2}]}`:           `no text satisfies the constraint`,
+		`{"type":"string","minLength":3,"maxLength":2}`:                                                                                          `/minLength: no value satisfies it together with the rest of its schema`,
+		`{"type":"object","required":["x"],"properties":{"x":{"type":"string","minLength":5,"maxLength":2}}}`:                                    `/properties/x/minLength: no value satisfies it together with the rest of its schema`,
+		`{"type":"object","required":["x"],"properties":{"x":{"type":"number","minimum":5,"maximum":4}}}`:                                        `/properties/x/minimum: no value satisfies it together with the rest of its schema`,
+		`{"type":"object","required":["x"],"properties":{"x":{"type":"integer","exclusiveMinimum":5,"maximum":5,"multipleOf":2}}}`:               `/properties/x/exclusiveMinimum: no value satisfies it together with the rest of its schema`,
+		`{"type":"object","required":["x"],"properties":{"x":{"type":"integer","minimum":5,"maximum":8,"multipleOf":9}}}`:                        `/properties/x/multipleOf: no value satisfies it together with the rest of its schema`,
+		`{"type":"object","required":["x"],"properties":{"x":{"enum":[]}}}`:                                                                      `/properties/x/enum: no value satisfies it together with the rest of its schema`,
+		`{"type":"object","required":["x"],"properties":{"x":{"type":"string","enum":[1,2]}}}`:                                                   `/properties/x/enum: no value satisfies it together with the rest of its schema`,
+		`{"type":"object","required":["x"],"properties":{"x":{"const":"abc","maxLength":2}}}`:                                                    `/properties/x/const: no value satisfies it together with the rest of its schema`,
+		`{"type":"array","minItems":1,"prefixItems":[{"type":"array","minItems":2,"maxItems":1}]}`:                                               `/prefixItems/0/minItems: no value satisfies it together with the rest of its schema`,
+		`{"type":"object","required":["a"],"properties":{"a":{"$ref":"#/$defs/s"}},"$defs":{"s":{"type":"string","minLength":3,"maxLength":1}}}`: `/properties/a/$ref: no value satisfies it together with the rest of its schema`,
+		`{"type":"object","required":["x"],"properties":{"x":{"anyOf":[{"enum":[]},{"type":"string","minLength":2,"maxLength":1}]}}}`:            `/properties/x/anyOf: no value satisfies it together with the rest of its schema`,
+		`{"type":"object","required":["x"],"properties":{"x":{"type":"string","pattern":"^a$","minLength":2}}}`:                                  `/properties/x/pattern: no value satisfies it together with the rest of its schema`,
+		`{"allOf":[{"const":1},{"const":2}]}`: `/allOf: no value satisfies it together with the rest of its schema`,
 		`{"$ref":"#/$defs/a","$defs":{"a":{"type":"object","required":["a"],"properties":{"a":{"$ref":"#/$defs/a"}}}}}`: `no text satisfies the constraint`,
 	} {
 		err := Check(&generation.Constraint{Schema: schema})
 		assert.EqualError(t, err, message, schema)
 	}
+}
+
+// TestTooManyChoices shows that the error of too many choices speaks of them.
+func TestTooManyChoices(t *testing.T) {
+	choices := make([]string, 100_000)
+	for i := range choices {
+		choices[i] = fmt.Sprintf("%d is a choice", i*7919%1_000_003)
+	}
+	require.NoError(t, Check(&generation.Constraint{Choices: choices[:10_000]}))
+	require.ErrorContains(t, Check(&generation.Constraint{Choices: choices}), "100000 choices with ")
+	require.ErrorContains(t, Check(&generation.Constraint{Choices: choices}), "give fewer or shorter ones")
 }

@@ -76,10 +76,12 @@ func distribution(first, second []float64, unit, label string) (template.HTML, e
 		high = low + 1
 	}
 	width := (high - low) / bins
+	bars := bins
 	if unit == "tokens" { // tokens are whole numbers, so every bar gets the same number of possible values
 		width = math.Ceil(max(1, width))
+		bars = min(bins, int((high-low)/width)+1)
 	}
-	end, highest := low+bins*width, 0.0
+	end, highest := low+float64(bars)*width, 0.0
 	c := chart.Chart{
 		Width: chartWidth, Height: chartHeight, Label: label,
 		X: chart.Axis{Low: low, High: end, Title: unit, Ticks: chart.Ticks(low, end)},
@@ -87,7 +89,7 @@ func distribution(first, second []float64, unit, label string) (template.HTML, e
 	for i, values := range [][]float64{first, second} {
 		var shares [bins]float64
 		for _, v := range values {
-			shares[min(bins-1, max(0, int((v-low)/width)))] += 100 / float64(len(values))
+			shares[min(bars-1, max(0, int((v-low)/width)))] += 100 / float64(len(values))
 		}
 		half, from := width*0.42, low+0.06*width
 		if len(second) == 0 {

@@ -61,9 +61,12 @@ func WriteRuns(w io.Writer, runs []eval.Run, pinned map[string]eval.Baseline) er
 		if r.Gate != nil {
 			verdict = r.Gate.Verdict
 		}
-		var models []string
-		for _, sum := range r.Results.Config.ModelSHA256 {
-			models = append(models, fmt.Sprintf("%.12s", sum)) // as in "ingot workers"
+		models := []string{r.Results.Config.Model}
+		if models[0] == "" {
+			models = nil
+			for _, sum := range r.Results.Config.ModelSHA256 {
+				models = append(models, fmt.Sprintf("%.12s", sum)) // as in "ingot workers"
+			}
 		}
 		for _, task := range slices.Sorted(maps.Keys(r.Results.Results)) {
 			var scores []string
@@ -128,9 +131,9 @@ func WriteChanges(w io.Writer, list []eval.Change) error {
 	var b strings.Builder
 	shown := func(answers []string) string { return textfmt.Printable(strings.Join(answers, " | ")) }
 	for _, c := range list {
-		fmt.Fprintf(&b, "%s row %d\n  prompt:    %s\n  target:    %s\n  baseline:  %s  %v\n  candidate: %s  %v\n",
+		fmt.Fprintf(&b, "%s row %d\n  prompt:    %s\n  target:    %s\n  baseline:  %s  (%s)\n  candidate: %s  (%s)\n",
 			textfmt.Printable(c.Task), c.Row, textfmt.Printable(c.Context), textfmt.Printable(c.Target),
-			shown(c.Baseline), c.Scores[0], shown(c.Candidate), c.Scores[1])
+			shown(c.Baseline), shownScores(c.Scores[0]), shown(c.Candidate), shownScores(c.Scores[1]))
 	}
 	fmt.Fprintf(&b, "%s differ\n", textfmt.Count(len(list), "row"))
 	_, err := io.WriteString(w, b.String())

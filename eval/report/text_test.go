@@ -49,6 +49,11 @@ func TestRunsAsText(t *testing.T) {
 	var b bytes.Buffer
 	runs := []eval.Run{{Name: "one", Results: results, Gate: &eval.GateVerdict{Verdict: statistics.Fail}}, {Name: "two", Results: results}}
 	require.NoError(t, report.WriteRuns(&b, runs, map[string]eval.Baseline{"main": {Run: "one"}, "also": {Run: "one"}, "gone": {Run: "three"}}))
+	named := *results
+	named.Config.Model = "model.gguf"
+	var other bytes.Buffer
+	require.NoError(t, report.WriteRuns(&other, []eval.Run{{Name: "three", Results: &named}}, nil))
+	require.Contains(t, cells(other.String())[1], " model.gguf a acc")
 	require.Equal(t, []string{
 		"one also,main " + shown + " aaaaaaaaaaaa,b a acc 0.5000±0.1250 10 1 fail", "one also,main " + shown + " aaaaaaaaaaaa,b b acc 0.2500 0 0 fail",
 		"two " + shown + " aaaaaaaaaaaa,b a acc 0.5000±0.1250 10 1", "two " + shown + " aaaaaaaaaaaa,b b acc 0.2500 0 0",
@@ -106,8 +111,8 @@ func TestVerdictsAsText(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, report.WriteChanges(&b, changes))
 	require.Contains(t, b.String(), "quiz row 29\n  prompt:    question 29 ")
-	require.Contains(t, b.String(), "\n  target:    yes\n  baseline:  yes  map[exact_match:1]\n  candidate: no, ")
-	require.True(t, strings.HasSuffix(b.String(), "map[exact_match:0]\n1 row differ\n"), b.String())
+	require.Contains(t, b.String(), "\n  target:    yes\n  baseline:  yes  (exact_match 1)\n  candidate: no, ")
+	require.True(t, strings.HasSuffix(b.String(), "(exact_match 0)\n1 row differ\n"), b.String())
 }
 
 // TestRowsOfRuns: the list of runs has the number of all their rows.

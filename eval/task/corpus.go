@@ -209,8 +209,8 @@ func mccStatistics(right, likeliest int) []float64 {
 	return list
 }
 
-// mcc is the Matthews correlation coefficient for any number of choices (J. Gorodkin, "Comparing two
-// K-category assignments by a K-category correlation coefficient", 2004).
+// mcc is the Matthews correlation coefficient for any number of choices (J. Gorodkin, "Comparing
+// two K-category assignments by a K-category correlation coefficient", 2004).
 func mcc(sums []float64) float64 {
 	rows, equal := sums[0], sums[1]
 	var both, right, likeliest float64

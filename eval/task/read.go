@@ -120,6 +120,7 @@ type reader struct {
 	folder string
 	until  bool // the task has stop strings
 
+	functions []fieldFunction   // functions of fields that depend on the task
 	dataset   string            // value of dataset_path
 	dataFiles map[string]string // path of the file of each split
 
@@ -144,6 +145,12 @@ func (r *reader) key(name string, n *yaml.Node) error {
 			r.results = function
 			return nil
 		case "doc_to_text", "doc_to_target", "doc_to_choice":
+			if fieldFunctions[function] == nil {
+				field := map[string]*Field{"doc_to_text": &r.task.Text, "doc_to_target": &r.task.Target, "doc_to_choice": &r.task.Choices}[name]
+				field.function = unknownFunction // finish looks for the function by the task's name
+				r.functions = append(r.functions, fieldFunction{field, name, function})
+				return nil
+			}
 		default:
 			return unsupportedFunction(function)
 		}
@@ -381,6 +388,9 @@ func (r *reader) finish() error {
 		return fmt.Errorf("num_fewshot is %d, repeats is %d and max_gen_toks is %d: they must be at least 0, 1 and 1", t.Shots, t.Repeats, t.Generation.MaxTokens)
 	}
 	if err := t.checkForm(); err != nil {
+		return err
+	}
+	if err := r.findFunctions(); err != nil {
 		return err
 	}
 	r.defaultFilter()

@@ -1,5 +1,8 @@
 """The tasks and rows of record.py."""
 import json
+import os
+
+import lm_eval
 
 
 def jsonl(rows):
@@ -98,4 +101,26 @@ CASES |= {
                             YESNO + [{"q": q + "!", "label": a} for q, a in FACTS]), "bootstrap": 1000},
     "classes": {"files": task("classes", "output_type: multiple_choice\ndoc_to_text: q\ndoc_to_choice: choices\ndoc_to_target: answer\nmetric_list: [{metric: mcc}, {metric: brier_score}]\n",
                               [dict(r, answer=r["choices"].index(r["answer"])) for r in PICKS]), "bootstrap": 1000},
+}
+
+
+def original(folder, file, name, split, rows, examples=None):
+    """A task file of the harness with its Python functions, and rows by hand."""
+    base = os.path.join(os.path.dirname(lm_eval.__file__), "tasks", folder)
+    files = {f: open(os.path.join(base, f)).read() for f in os.listdir(base) if f in (file, "utils.py", "_template_yaml")}
+    for f in files:
+        files[f] = "".join(l + "\n" for l in files[f].splitlines() if not l.startswith(("dataset_path", "dataset_name")))
+    data = f"dataset_path: json\ndataset_kwargs:\n  data_files:\n    {split}: rows.jsonl\n" + ("    validation: examples.jsonl\n" if examples else "")
+    files |= {name + ".yaml": files.pop(file) + data, "rows.jsonl": jsonl(rows)}
+    if examples:
+        files["examples.jsonl"] = jsonl(examples)
+    return files
+
+
+STORIES = [{"narrative": f"Story {i}: {a} was seen with the {t}. It was late.", "question": "Who is the likeliest murderer?", "choices": str([a, "O'Neil", "Zoë"]), "answer_index": i % 3,
+            "answer_choice": [a, "O'Neil", "Zoë"][i % 3]} for i, (a, t) in enumerate([("Ann", "knife"), ("Bob", "rope"), ("Cleo", "lamp"), ("Dan", "cup"), ("Eve", "pen")] * 4)]
+EXAMS = [{"question": f"What is {a} + {a}?", "options": [str(a + k) for k in range(10)], "answer": "ABCDEFGHIJ"[a], "answer_index": a} for a in [1, 2, 3, 4, 5, 6, 7, 8, 9, 0]]
+CASES |= {
+    "leaderboard_musr_murder_mysteries": {"files": original("leaderboard/musr", "musr_murder_mysteries.yaml", "leaderboard_musr_murder_mysteries", "murder_mysteries", STORIES)},
+    "leaderboard_mmlu_pro": {"files": original("leaderboard/mmlu_pro", "mmlu_pro.yaml", "leaderboard_mmlu_pro", "test", EXAMS + [dict(e, question="Once more: " + e["question"]) for e in EXAMS], EXAMS[:7])},
 }

@@ -13,13 +13,16 @@ import (
 
 // Fields says how the texts of answers become columns of a table. The zero Fields makes none.
 type Fields struct {
-	JSON   bool           // each property of an answer, which must be a JSON object, is a column
-	Schema string         // schema of the answers as JSON text, which gives columns their order and kinds; may be empty
+	JSON bool // each property of an answer, which must be a JSON object, is a column
+
+	// Schema is the schema of the answers as JSON text; empty for none. It gives columns their
+	// order and kinds. Without JSON, an answer that is not JSON is a failed one.
+	Schema string
 	Groups *regexp.Regexp // each named group of its first match is a column; nil for none; not with JSON
 }
 
-// codeUnparsed is the code of the failure of an answer whose text cannot become columns.
-const codeUnparsed = "unparsed_answer"
+// CodeUnparsed is the code of the failure of an answer whose text cannot become columns.
+const CodeUnparsed = "unparsed_answer"
 
 // Known returns the columns that the table has whatever the answers are. They lack the prefix.
 func (f *Fields) Known() []table.Column {
@@ -66,7 +69,7 @@ func (f *Fields) columns(all []*Answers) ([]table.Column, error) {
 				return nil, fmt.Errorf("read the answer to row %d in %s: %w", e.row, a.path, err)
 			}
 			for _, s := range samplesOf(l, "") {
-				f.read(&s)
+				f.read(&s, false)
 				if err := scan.Add(s.fields); err != nil {
 					return nil, fmt.Errorf("make columns of the properties of answers: %w: leave out --columns-from json", err)
 				}
@@ -76,9 +79,13 @@ func (f *Fields) columns(all []*Answers) ([]table.Column, error) {
 	return scan.Columns(), nil
 }
 
-// read sets the fields of a sample, or its failure if they cannot be read from its text.
-func (f *Fields) read(s *sample) {
-	if s.failure != "" || !f.JSON && f.Groups == nil {
+// checks reports whether some answers may be failed ones because of their texts.
+func (f *Fields) checks() bool { return f.JSON || f.Groups != nil || f.Schema != "" }
+
+// read sets the fields of a sample, or its failure if they cannot be read from its text. A sample
+// that calls tools may have no fields, and so may one whose row has another form than Schema.
+func (f *Fields) read(s *sample, ownForm bool) {
+	if s.failure != "" || !f.checks() {
 		return
 	}
 	var text string
@@ -87,19 +94,23 @@ func (f *Fields) read(s *sample) {
 	}
 	var ok bool
 	problem := "is not a JSON object"
-	if f.JSON {
+	switch {
+	case f.JSON:
 		s.fields, ok = f.properties([]byte(text))
-	} else {
+	case f.Groups != nil:
 		s.fields, ok = f.groups(text)
 		problem = "does not match the expression"
+	default:
+		ok = json.Valid([]byte(text))
+		problem = "is not JSON"
 	}
-	if ok {
+	if ok || len(s.toolCalls) > 0 || ownForm && f.Groups == nil {
 		return
 	}
 	if s.finishReason == "length" {
-		problem += ", since it was cut at the maximum number of tokens: allow more"
+		problem += ", since it was cut at the maximum number of tokens: write failed rows to another file (--failed), and answer it with more max_tokens"
 	}
-	s.failure, s.unparsed = codeUnparsed+": the answer "+problem, true
+	s.failure, s.unparsed = CodeUnparsed+": the answer "+problem, true
 }
 
 func (f *Fields) properties(text []byte) ([]table.Field, bool) {

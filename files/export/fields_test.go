@@ -46,7 +46,7 @@ func TestColumnsOfJSON(t *testing.T) {
 			`"score":2,"tags":["a",{"b":2}],"answer_error":"none","label":null,"sample_index":0,"response":" {\"score\": 1, \"tags\": [\"a\", {\"b\": 2}], \"error\": \"none\", \"score\": 2} " null`,
 			`"score":2.5,"tags":null,"answer_error":null,"label":"x\n","sample_index":0,"response":"{\"label\":\"x\\n\",\"score\":2.5}" null`,
 			`"score":null,"tags":null,"answer_error":null,"label":"y","sample_index":1,"response":"{\"label\":\"y\"}" null`,
-			`"score":null,"tags":null,"answer_error":null,"label":null,"sample_index":0,"response":"{\"label\":\"y\",\"sco" "` + notJSON + `, since it was cut at the maximum number of tokens: allow more"`,
+			`"score":null,"tags":null,"answer_error":null,"label":null,"sample_index":0,"response":"{\"label\":\"y\",\"sco" "` + notJSON + `, since it was cut at the maximum number of tokens: write failed rows to another file (--failed), and answer it with more max_tokens"`,
 			`"score":null,"tags":null,"answer_error":null,"label":null,"sample_index":0,"response":"[\"label\"]" "` + notJSON + `"`,
 			`"score":null,"tags":null,"answer_error":null,"label":null,"sample_index":null,"response":null "timeout: line 5: too slow"`,
 			`"score":null,"tags":null,"answer_error":null,"label":null,"sample_index":0,"response":"" "` + notJSON + `"`,
@@ -70,7 +70,7 @@ func TestColumnsOfJSON(t *testing.T) {
 		})
 	}
 	require.Equal(t, `q,ingot_error
-3,"`+notJSON+`, since it was cut at the maximum number of tokens: allow more"
+3,"`+notJSON+`, since it was cut at the maximum number of tokens: write failed rows to another file (--failed), and answer it with more max_tokens"
 4,`+notJSON+`
 5,timeout: line 5: too slow
 6,`+notJSON+`
@@ -92,7 +92,7 @@ func TestColumnsOfGroups(t *testing.T) {
 		fmt.Sprintf(`{"custom_id":"b","x_score":"8","x_answer_model":null,"x_response":"Score: 8",`+figures, "stop", 8, "null"),
 		fmt.Sprintf(`{"custom_id":"c","x_score":null,"x_answer_model":null,"x_response":"none",`+figures, "stop", 4, `"unparsed_answer: the answer does not match the expression"`),
 		fmt.Sprintf(`{"custom_id":"d","x_score":null,"x_answer_model":null,"x_response":"Sco",`+figures, "length", 3,
-			`"unparsed_answer: the answer does not match the expression, since it was cut at the maximum number of tokens: allow more"`),
+			`"unparsed_answer: the answer does not match the expression, since it was cut at the maximum number of tokens: write failed rows to another file (--failed), and answer it with more max_tokens"`),
 	}, got)
 	require.Equal(t, export.Counts{Records: 4, Dropped: map[export.Reason]int{}, Unparsed: 2}, counts)
 }
@@ -145,6 +145,27 @@ func TestKindsOfASchema(t *testing.T) {
 	}
 	require.Equal(t, 2, n)
 	require.Equal(t, []any{int64(7), 1.0, 1e30, true, nil}, []any{rows[0]["n"], rows[0]["x"], rows[0]["wide"], rows[0]["sure"], rows[1]["n"]})
+}
+
+// TestColumnsOfCombinedSchemas: the properties of all schemas that a schema combines are columns.
+func TestColumnsOfCombinedSchemas(t *testing.T) {
+	t.Parallel()
+	const a, b = `{"type":"object","properties":{"a":{"type":"integer"},"c":{"type":"integer"}}}`, `{"type":"object","properties":{"b":{"type":"string"},"c":{"type":"number"}}}`
+	for schema, want := range map[string]struct {
+		columns []table.Column
+		objects bool
+	}{
+		`{"allOf":[` + a + `,` + b + `]}`:                                    {[]table.Column{{Name: "a", Kind: table.Integer}, {Name: "c", Kind: table.Number}, {Name: "b", Kind: table.String}}, true},
+		`{"anyOf":[` + b + `,{"$ref":"#/$defs/a"}],"$defs":{"a":` + a + `}}`: {[]table.Column{{Name: "b", Kind: table.String}, {Name: "c", Kind: table.Number}, {Name: "a", Kind: table.Integer}}, true},
+		`{"oneOf":[` + a + `,{"type":"string"}]}`:                            {[]table.Column{{Name: "a", Kind: table.Integer}, {Name: "c", Kind: table.Integer}}, false},
+		`{"type":"object"}`:                                                  {nil, true},
+		`{"allOf":[{"$ref":"#"}]}`:                                           {nil, false},
+		`{"type":["object","null"]}`:                                         {nil, false},
+		`{"enum":["a"]}`:                                                     {nil, false},
+	} {
+		require.Equal(t, want.columns, (&export.Fields{JSON: true, Schema: schema}).Known(), schema)
+		require.Equal(t, want.objects, export.HasObjects(schema), schema)
+	}
 }
 
 // TestSchemaThatRepeatsItself: a schema whose references multiply is read in bounded time.

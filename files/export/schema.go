@@ -1,6 +1,7 @@
 package export
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/ingot-run/ingot/files/table"
@@ -14,31 +15,115 @@ const (
 	maxSchemas    = 20_000
 )
 
-// schemaColumns returns the columns of objects with a JSON Schema: its properties in their order. A
-// column whose kind the schema does not say has an empty Kind. It returns nil if the schema lists
-// no properties.
+// schemaColumns returns the columns of objects with a JSON Schema: its properties in their order,
+// and then those of the schemas that it combines. A column whose kind the schema does not say has
+// an empty Kind. It returns nil if the schema lists no properties.
 func schemaColumns(schema string) []table.Column {
 	root, err := ordered.ParseJSON([]byte(schema))
 	if err != nil {
 		return nil
 	}
+	s := schemaReader{root: root, seen: map[*ordered.Object]bool{}}
+	s.collect(root)
+	return s.columns
+}
+
+// HasObjects reports whether all values of a JSON Schema are objects.
+func HasObjects(schema string) bool {
+	root, err := ordered.ParseJSON([]byte(schema))
+	if err != nil {
+		return false
+	}
 	s := schemaReader{root: root}
-	object := s.resolve(root)
-	properties, _ := member(object, "properties").(*ordered.Object)
-	if properties == nil {
-		return nil
-	}
-	var columns []table.Column
-	for name, property := range properties.All() {
-		kind, _ := s.kind(property)
-		columns = append(columns, table.Column{Name: name, Kind: kind})
-	}
-	return columns
+	return s.objects(root)
 }
 
 type schemaReader struct {
-	root ordered.Value
-	read int // number of schemas that were read
+	root    ordered.Value
+	read    int                      // number of schemas that were read
+	seen    map[*ordered.Object]bool // schemas that collect has read
+	columns []table.Column
+}
+
+// collect appends the columns of the properties of a schema and of those that it combines.
+func (s *schemaReader) collect(v ordered.Value) {
+	object := s.first(v)
+	if object == nil {
+		return
+	}
+	if properties, ok := member(object, "properties").(*ordered.Object); ok {
+		for name, property := range properties.All() {
+			kind, _ := s.kind(property)
+			s.add(table.Column{Name: name, Kind: kind})
+		}
+	}
+	if _, refers := object.Get("$ref"); refers {
+		if to := s.resolve(object); to != nil {
+			s.collect(to)
+		}
+	}
+	for _, name := range []string{"allOf", "anyOf", "oneOf"} {
+		schemas, _ := member(object, name).([]ordered.Value)
+		for _, part := range schemas {
+			s.collect(part)
+		}
+	}
+}
+
+// first returns a schema that was not read before; nil if it was, or if too many have been read.
+func (s *schemaReader) first(v ordered.Value) *ordered.Object {
+	object, _ := v.(*ordered.Object)
+	if s.read++; object == nil || s.seen[object] || s.read > maxSchemas {
+		return nil
+	}
+	s.seen[object] = true
+	return object
+}
+
+func (s *schemaReader) add(c table.Column) {
+	i := slices.IndexFunc(s.columns, func(other table.Column) bool { return other.Name == c.Name })
+	switch {
+	case i < 0:
+		s.columns = append(s.columns, c)
+	case s.columns[i].Kind == "":
+		s.columns[i].Kind = c.Kind
+	case c.Kind != "":
+		s.columns[i].Kind, _ = union([]ordered.Value{s.columns[i].Kind, c.Kind}, func(k ordered.Value) (table.Kind, bool) {
+			kind, _ := k.(table.Kind)
+			return kind, false
+		})
+	}
+}
+
+// objects reports whether all values of a schema are objects.
+func (s *schemaReader) objects(v ordered.Value) bool {
+	object, _ := v.(*ordered.Object)
+	if s.read++; object == nil || s.read > maxSchemas {
+		return false
+	}
+	if kind, given := object.Get("type"); given {
+		types, isList := kind.([]ordered.Value)
+		return kind == "object" || isList && len(types) == 1 && types[0] == "object"
+	}
+	if _, has := object.Get("properties"); has {
+		return true
+	}
+	if _, refers := object.Get("$ref"); refers {
+		if to := s.resolve(object); to != nil && s.objects(to) {
+			return true
+		}
+	}
+	all, _ := member(object, "allOf").([]ordered.Value)
+	if slices.ContainsFunc(all, s.objects) {
+		return true
+	}
+	for _, name := range []string{"anyOf", "oneOf"} {
+		schemas, _ := member(object, name).([]ordered.Value)
+		if len(schemas) > 0 && !slices.ContainsFunc(schemas, func(part ordered.Value) bool { return !s.objects(part) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // resolve follows references to schemas inside the root.

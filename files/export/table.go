@@ -226,7 +226,7 @@ func (t *tableMaker) row(record table.Record) error {
 			return err
 		}
 		for _, s := range samplesOf(l, a.Model) {
-			t.options.Fields.read(&s)
+			t.options.Fields.read(&s, record.OwnForm)
 			if s.unparsed {
 				t.counts.Unparsed++
 			}

@@ -43,6 +43,7 @@ func (a *answered) Next() (table.Record, error) {
 	}
 	a.current.add(r)
 	r.Request = rows.Checksum(line[:min(len(line), rows.MaxLine)])
+	r.OwnForm = hasOwnForm(line, a.o.Defaults)
 	if damaged != nil {
 		damaged.Request = r.Request
 		return r, damaged

@@ -81,6 +81,18 @@ func given(body []table.Field, s *openai.Field) bool {
 	return false
 }
 
+// hasOwnForm reports whether a request line has another form of the answer than the one that is the
+// default of rows. It is false if there is no such default.
+func hasOwnForm(line []byte, defaults []Default) bool {
+	for _, d := range defaults {
+		if d.Setting.GivesForm() {
+			field := joined([]table.Field{{Name: d.Setting.Name, Value: d.Value}})
+			return !bytes.Contains(line, field[1:len(field)-1])
+		}
+	}
+	return false
+}
+
 func isNull(v json.RawMessage) bool { return len(v) == 0 || string(v) == "null" }
 
 // value returns the value of the last field with this name that is not null; nil if there is none.

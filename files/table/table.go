@@ -64,6 +64,9 @@ type Record struct {
 	// Request is the checksum of the request that was made from the record; empty if it is not
 	// known. See package prompt.
 	Request string
+	// OwnForm reports whether the request asks for a form of the answer other than the one that the
+	// flags of the run give. It is false if they give none, or if the request is not known.
+	OwnForm bool
 }
 
 // Reader reads the records of a table in order.

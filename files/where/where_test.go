@@ -30,8 +30,8 @@ func lines() []string { return strings.Split(strings.TrimSpace(expressions), "\n
 // otherRecord matches expressions that use what records do not have, or the record as a value.
 var otherRecord = regexp.MustCompile(`\b(foobar|greet|add)\b|\$env($|[^.[])`)
 
-// generated returns a thousand expressions of the tests of expr-lang.org's module. Their values have
-// all types, so they are also compared as texts.
+// generated returns a thousand expressions of the tests of expr-lang.org's module. Their values
+// have all types, so they are also compared as texts.
 func generated(t *testing.T) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/expr-lang/expr").Output()

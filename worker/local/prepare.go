@@ -22,9 +22,10 @@ type PrepareOptions struct {
 	Format    rows.Format           // as Options.Format
 	RecordSum func(line int) string // as rows.Options.RecordSum
 
-	RetryFailed bool // error lines of the output are answered anew
-	Overwrite   bool // answers to rows that have changed are dropped, and those to rows that the input does not have
-	Selected    bool // the input leaves out rows, so that Overwrite keeps answers to rows that it does not have
+	RetryFailed bool         // error lines of the output are answered anew
+	FailedToo   map[int]bool // rows whose answers RetryFailed treats as error lines
+	Overwrite   bool         // answers to rows that have changed are dropped, and those to rows that the input does not have
+	Selected    bool         // the input leaves out rows, so that Overwrite keeps answers to rows that it does not have
 
 	// Missing is called with the number of results of rows that the input does not have, if there
 	// are some and Overwrite is not set. May be nil.
@@ -37,6 +38,13 @@ type PrepareOptions struct {
 // offset at which it was before.
 func Prepare(in io.Reader, out *rows.Output, o PrepareOptions) (Prepared, error) {
 	c := comparison{out: out, options: o, failed: out.Failed()}
+	if o.RetryFailed {
+		for line := range o.FailedToo {
+			if out.Has(line) {
+				c.failed[line] = true
+			}
+		}
+	}
 	p, err := survey(in, rows.SurveyOptions{Format: o.Format, Line: c.row})
 	if err != nil {
 		return p, err
@@ -52,7 +60,7 @@ func Prepare(in io.Reader, out *rows.Output, o PrepareOptions) (Prepared, error)
 	}
 	return p, out.Drop(func(r rows.Result) bool {
 		switch {
-		case r.Failed:
+		case r.Failed || c.failed[r.Line]:
 			return o.RetryFailed || allFailed || c.changed[r.Line]
 		case !o.Overwrite || !p.Known:
 			return false
@@ -65,7 +73,7 @@ func Prepare(in io.Reader, out *rows.Output, o PrepareOptions) (Prepared, error)
 type comparison struct {
 	out     *rows.Output
 	options PrepareOptions
-	failed  map[int]bool // lines of the output whose results are errors
+	failed  map[int]bool // lines of the output whose results are errors, or count as such
 	changed map[int]bool // lines of rows that are not those of their results
 	present map[int]bool // lines of rows with a result; nil unless they are needed
 	results int          // number of rows with a result

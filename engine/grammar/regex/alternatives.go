@@ -57,6 +57,8 @@ func (b *Builder) nary(o op, list []Node) Node {
 	}
 	if o == opOr {
 		kept = b.mergeRepeats(b.mergeLiterals(kept))
+	} else {
+		kept = b.joinDivisible(kept)
 	}
 	return b.sorted(o, kept, one)
 }
@@ -115,6 +117,8 @@ func (b *Builder) sorted(o op, list []Node, one Node) Node {
 		}
 		if n.nullable {
 			n.life = alive
+		} else if n.life = b.divisibleLife(list); n.life == dead {
+			return Nothing
 		}
 	}
 	return b.intern(n)

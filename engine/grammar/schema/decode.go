@@ -27,6 +27,9 @@ func decode(text string) (any, error) {
 	case !utf8.ValidString(text):
 		return nil, &source.Error{Message: "the schema is not UTF-8"}
 	}
+	if at := ordered.HalfSurrogate([]byte(text)); at >= 0 {
+		return nil, &source.Error{Message: fmt.Sprintf("the schema has half of a surrogate pair at offset %d, which no answer can have: remove it", at)}
+	}
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.UseNumber()
 	v, err := decodeValue(d, 0)

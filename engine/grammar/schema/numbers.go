@@ -19,12 +19,19 @@ type numberSet struct {
 // maxZeros is how many zeros may follow the last digit of a number.
 const maxZeros = 6
 
+// maxWhole and maxFraction are the most digits before and after the point of numbers without
+// bounds. They hold all 64-bit integers. A number with one bound may have more if that has more.
+const (
+	maxWhole    = 20
+	maxFraction = 20
+)
+
 // numberParts has the expressions that sets of numbers share.
 type numberParts struct {
-	digit, nonzero, digits, zeros, point, minus, whole regex.Node
-	fraction                                           regex.Node // digits of which the last is not 0
-	all                                                numberSet
-	free                                               regex.Node // all numbers in any spelling
+	digit, nonzero, zeros, point, minus, whole regex.Node
+	fraction                                   regex.Node // digits of which the last is not 0
+	all                                        numberSet
+	free                                       regex.Node // all numbers in any spelling
 }
 
 func newNumberParts(b *regex.Builder) numberParts {
@@ -32,10 +39,9 @@ func newNumberParts(b *regex.Builder) numberParts {
 	digit.AddRange('0', '9')
 	nonzero.AddRange('1', '9')
 	n := numberParts{digit: b.Bytes(digit), nonzero: b.Bytes(nonzero), point: b.Literal("."), minus: b.Literal("-")}
-	n.digits = b.Repeat(n.digit, 0, regex.Unbounded)
 	n.zeros = b.Repeat(b.Literal("0"), 0, maxZeros)
-	n.fraction = b.Concat(n.digits, n.nonzero)
-	natural := b.Concat(n.nonzero, n.digits)
+	n.fraction = b.Concat(b.Repeat(n.digit, 0, maxFraction-1), n.nonzero)
+	natural := b.Concat(n.nonzero, b.Repeat(n.digit, 0, maxWhole-1))
 	n.whole = b.Or(b.Literal("0"), natural)
 	n.all.integers = b.Or(b.Literal("0"), b.Concat(b.Optional(n.minus), natural))
 	n.all.others = b.Concat(b.Optional(n.minus), n.whole, n.point, n.fraction)
@@ -51,7 +57,7 @@ func freeNumber(b *regex.Builder, n *numberParts) regex.Node {
 	e.Add('E')
 	sign.Add('+')
 	sign.Add('-')
-	fraction := b.Optional(b.Concat(n.point, b.Repeat(n.digit, 1, regex.Unbounded)))
+	fraction := b.Optional(b.Concat(n.point, b.Repeat(n.digit, 1, maxFraction)))
 	exponent := func(digits regex.Node) regex.Node {
 		return b.Concat(b.Bytes(e), b.Optional(b.Bytes(sign)), digits)
 	}
@@ -169,7 +175,7 @@ func (s *Schema) naturals(lo, hi *big.Int) regex.Node {
 	}
 	from := lo.String()
 	if hi == nil {
-		longer := s.re.Concat(s.number.nonzero, s.re.Repeat(s.number.digit, len(from), regex.Unbounded))
+		longer := s.re.Concat(s.number.nonzero, s.re.Repeat(s.number.digit, len(from), max(maxWhole-1, len(from)+2)))
 		return s.re.Or(s.sameLength(from, strings.Repeat("9", len(from))), longer)
 	}
 	to := hi.String()

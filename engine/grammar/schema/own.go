@@ -4,18 +4,28 @@ import (
 	"encoding/json"
 
 	"github.com/ingot-run/ingot/engine/grammar/pattern"
+	"github.com/ingot-run/ingot/engine/grammar/regex"
 	"github.com/ingot-run/ingot/engine/grammar/source"
 )
 
 // own returns the values that a schema's own keywords allow: those about types, scalars, arrays and
 // objects.
 func (s *Schema) own(n *node) (*Set, error) {
+	set, err := s.ownValues(n)
+	if err != nil {
+		return nil, err
+	}
+	return s.ownConstants(n, set)
+}
+
+// ownValues is own without enum and const.
+func (s *Schema) ownValues(n *node) (*Set, error) {
 	set, err := s.types(n)
 	if err != nil {
 		return nil, err
 	}
 	if !set.numbers.none() {
-		numbers, err := s.ownNumbers(n)
+		numbers, err := s.ownNumbers(n, set.numbers.others != regex.Nothing)
 		if err != nil {
 			return nil, err
 		}
@@ -46,7 +56,7 @@ func (s *Schema) own(n *node) (*Set, error) {
 			set.Objects = []*Object{o}
 		}
 	}
-	return s.ownConstants(n, set)
+	return set, nil
 }
 
 func (s *Schema) ownConstants(n *node, set *Set) (*Set, error) {
@@ -168,7 +178,8 @@ func counts(n *node, least, most string) (lo, hi int, err error) {
 	return lo, hi, err
 }
 
-func (s *Schema) ownNumbers(n *node) (numberSet, error) {
+// ownNumbers may leave out numbers that are not whole, unless fractions is set.
+func (s *Schema) ownNumbers(n *node, fractions bool) (numberSet, error) {
 	lo, err := s.limit(n, "minimum", "exclusiveMinimum", +1)
 	if err != nil {
 		return numberSet{}, err
@@ -188,11 +199,14 @@ func (s *Schema) ownNumbers(n *node) (numberSet, error) {
 	if factor.digits.Sign() <= 0 {
 		return out, n.fail("multipleOf", "must be above 0")
 	}
-	multiples, err := s.multiples(*factor)
+	out, err = s.multiples(*factor, out, fractions)
 	if err != nil {
 		return out, n.fail("multipleOf", "%v", err)
 	}
-	return s.meetNumbers(out, multiples), nil
+	if s.hardMultiples(out) {
+		return out, n.fail("multipleOf", "%v", errJoint)
+	}
+	return out, nil
 }
 
 // limits is a bound of numbers. That of whole numbers differs if it is exclusive.

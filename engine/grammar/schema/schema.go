@@ -102,6 +102,9 @@ func (s *Schema) Expand(v Value) (*Set, error) {
 	if err == nil {
 		err = s.re.Err()
 	}
+	if err == nil && s.jointMultiples(set.numbers) {
+		err = errJoint
+	}
 	if err != nil {
 		err = s.place(f.node, err)
 		f.err = err

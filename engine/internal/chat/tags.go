@@ -97,6 +97,13 @@ func (t *Thinking) Tags() *Tags { return t.tags }
 // Stage returns the stage to which the next token belongs.
 func (t *Thinking) Stage() Stage { return t.stage }
 
+// MayOpen reports whether the next token may be one of Tags.Openers: in StageStart, while the text
+// is only white space. After the first bytes of an opening tag ("<t"), which can be content too, an
+// opener would make them content.
+func (t *Thinking) MayOpen() bool {
+	return t.stage == StageStart && strings.TrimLeft(t.splitter.held, " \n") == ""
+}
+
 // Crossing returns the tokens that must not follow in the reasoning, because they contain both the
 // end of the closing tag and content. plain reports whether they are the same as in the middle of
 // the reasoning.

@@ -93,6 +93,34 @@ func TestTags(t *testing.T) {
 	}
 }
 
+// An opening tag is a token of its own only after white space. After a part of the tag, it would
+// follow content.
+func TestMayOpen(t *testing.T) {
+	t.Parallel()
+	tags := vocabulary(t, "<think>", "Ċ<think>Ċ", "</think>", "<", "/think", ">", ">{", "</think>{", "Ċ", "ĊĊ", "why", "{")
+	for _, c := range []struct {
+		name   string
+		prompt string
+		tokens []int32
+		open   bool
+	}{
+		{"at the start", "hi", nil, true},
+		{"after line breaks", "hi", []int32{line, lines}, true},
+		{"after a part of the tag", "hi", []int32{less}, false},
+		{"after a line break and a part of the tag", "hi", []int32{line, less}, false},
+		{"after text that is no tag", "hi", []int32{less, word}, false},
+		{"in the reasoning", "hi", []int32{whole}, false},
+		{"after the reasoning", "hi", []int32{whole, closed}, false},
+		{"without reasoning", "hi<think></think>", nil, false},
+	} {
+		th := tags.Begin(c.prompt)
+		for _, id := range c.tokens {
+			th.Next(id)
+		}
+		require.Equal(t, c.open, th.MayOpen(), c.name)
+	}
+}
+
 // A model whose vocabulary has no opening tag does not begin to reason by itself.
 func TestTagsOfAVocabularyWithoutOpeners(t *testing.T) {
 	t.Parallel()

@@ -97,7 +97,7 @@ var defaults = []variable{{"tools", nil}, {"documents", nil}, {"add_generation_p
 // *jinja.RaiseError if the template refuses the messages.
 func (t *Template) Render(ctx context.Context, chat *ordered.Object, list []generation.Tool, date time.Time) (string, error) {
 	if t.err != nil {
-		return "", generation.BadRequest("%w", t.err)
+		return "", generation.BadPrompt("%w", t.err)
 	}
 	if date.IsZero() {
 		date = time.Now()
@@ -123,10 +123,10 @@ func (t *Template) Render(ctx context.Context, chat *ordered.Object, list []gene
 		prompt, err = cutContinued(prompt)
 	}
 	if refused := (*jinja.RaiseError)(nil); errors.As(err, &refused) {
-		return "", generation.BadRequest("the chat template refuses the messages: %w", refused)
+		return "", generation.BadPrompt("the chat template refuses the messages: %w", refused)
 	}
 	if err != nil {
-		return "", generation.BadRequest("render the chat template: %w", err)
+		return "", generation.BadPrompt("render the chat template: %w", err)
 	}
 	return prompt, nil
 }

@@ -52,7 +52,7 @@ func (t *Template) renderTools(ctx context.Context, vars *ordered.Object, list [
 	}
 	program := t.program
 	if len(list) > 0 {
-		vars.Set("tools", tools.Definitions(list))
+		vars.Set("tools", tools.Definitions(t.format, list))
 		if t.toolUse != nil {
 			program = t.toolUse
 		}

@@ -313,3 +313,19 @@ func TestOwnRendering(t *testing.T) {
 		require.Equal(t, c.want, got, name)
 	}
 }
+
+// A tool needs neither a description nor parameters, whatever the template does with them.
+func TestToolsWithoutDescription(t *testing.T) {
+	t.Parallel()
+	dir := needTemplates(t)
+	for _, name := range []string{"GLM-4.6", "GLM-4.7-Flash", "Qwen3.5-4B", "Qwen-Qwen3-0.6B", "openai-gpt-oss-120b", "mistralai-Mistral-Nemo-Instruct-2407", "meta-llama-Llama-3.1-8B-Instruct"} {
+		ask := ordered.NewObject()
+		ask.Set("role", "user")
+		ask.Set("content", "Write.")
+		vars := ordered.NewObject()
+		vars.Set("messages", []ordered.Value{ask})
+		prompt, err := readTemplate(t, dir, name).Render(t.Context(), vars, []generation.Tool{{Name: "refresh_all"}}, time.Unix(0, 0))
+		require.NoError(t, err, name)
+		require.Contains(t, prompt, "refresh_all", name)
+	}
+}

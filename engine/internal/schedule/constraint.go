@@ -77,8 +77,8 @@ func (g *guide) advance(id int32) error {
 		return nil
 	}
 	if p.thinking.Next(id) {
-		if err := g.matcher.Accept(id); err != nil {
-			return fmt.Errorf("%w: %w", errNotAllowed, err)
+		if err := g.accept(id); err != nil {
+			return err
 		}
 		p.matched++
 	} else if p.thinking.Stage() == chat.StageReasoning {
@@ -86,6 +86,17 @@ func (g *guide) advance(id int32) error {
 		p.matched = 0
 	}
 	return g.force()
+}
+
+// accept moves the matcher past a token that the mask allowed.
+func (g *guide) accept(id int32) error {
+	switch err := g.matcher.Accept(id); {
+	case errors.Is(err, grammar.ErrBudget), errors.Is(err, grammar.ErrAmbiguous):
+		return generation.BadRequest("check the answer against the constraint: %w", err)
+	case err != nil:
+		return fmt.Errorf("%w: %w", errNotAllowed, err)
+	}
+	return nil
 }
 
 func (f *Form) ends(id int32) bool {
@@ -103,7 +114,7 @@ func (g *guide) force() error {
 	case !g.matcher.Done():
 		p.forced = g.matcher.Forced(g.form.Encode)
 	case p.length < g.minTokens:
-		return generation.BadRequest("min_tokens is %d, but the answer in the requested form is complete after %d tokens: lower min_tokens or allow longer answers",
+		return generation.BadRequest("\"min_tokens\" is %d, but the answer in the requested form is complete after %d tokens: lower min_tokens or allow longer answers",
 			g.minTokens, p.length)
 	default:
 		p.forced = []int32{g.form.End}
@@ -181,7 +192,7 @@ func (g *guide) computeMasks(drafts []int32) {
 	start := g.place
 	for i, slot := range g.slots {
 		if i > 0 && g.ahead[i].matched > g.matched {
-			g.err = errors.Join(g.err, g.matcher.Accept(drafts[i-1]))
+			g.err = errors.Join(g.err, g.accept(drafts[i-1]))
 			g.matched++
 		}
 		if slot != nil {
@@ -194,14 +205,14 @@ func (g *guide) computeMasks(drafts []int32) {
 
 func (g *guide) mask(mask []uint32, p *place) {
 	if err := g.matcher.Mask(mask); err != nil {
-		g.err = generation.BadRequest("find the tokens that the constraint allows: %w", err)
+		g.err = generation.BadForm("find the tokens that the constraint allows: %w", err)
 		return
 	}
 	tags := p.thinking.Tags()
-	switch p.thinking.Stage() {
-	case chat.StageStart:
+	switch {
+	case p.thinking.MayOpen():
 		allow(mask, tags.Openers)
-	case chat.StageGap:
+	case p.thinking.Stage() == chat.StageGap:
 		allow(mask, tags.Breaks)
 	}
 	if len(g.form.Further) > 0 && g.matcher.Accepting() {
@@ -249,7 +260,7 @@ func (s *sequence) follow() {
 // reach moves past a draft to its place, which look has found.
 func (g *guide) reach(to place, id int32) {
 	if to.matched > g.matched {
-		g.err = g.matcher.Accept(id)
+		g.err = g.accept(id)
 	}
 	g.place = to
 }

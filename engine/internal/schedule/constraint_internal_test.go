@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -40,12 +41,17 @@ func (m manual) beginWith(req generation.Request, form *Form) *request {
 func TestAFailingConstraintFailsItsRequestAlone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		limits grammar.Limits
-		spoil  func(g *guide)
-		err    string
+		grammar string // instead of the expression
+		limits  grammar.Limits
+		spoil   func(g *guide)
+		err     string
 	}{
 		"panic":  {spoil: func(g *guide) { g.matcher = nil }, err: "internal error: panic"},
 		"budget": {limits: grammar.Limits{MaskWork: 400}, err: "find the tokens that the constraint allows"},
+		"ambiguous": {
+			grammar: `root ::= root root root | [a-z] | [a-z] [a-z] | ""`, limits: grammar.Limits{RowWork: 2000},
+			err: "too ambiguous",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,13 +59,19 @@ func TestAFailingConstraintFailsItsRequestAlone(t *testing.T) {
 			other := m.begin(generation.Request{Tokens: ascending(5), MaxTokens: 6, IgnoreEOS: true})
 			req := generation.Request{Tokens: ascending(9), MaxTokens: 6}
 			fine := m.beginWith(req, m.form(generation.Constraint{Regex: "[a-z]{30}"}, grammar.Limits{}))
-			bad := m.beginWith(req, m.form(generation.Constraint{Regex: "[a-z]{30}"}, c.limits))
+			constraint := generation.Constraint{Regex: "[a-z]{30}"}
+			if c.grammar != "" {
+				constraint = generation.Constraint{Grammar: c.grammar}
+				req.MinTokens = req.MaxTokens
+			}
+			bad := m.beginWith(req, m.form(constraint, c.limits))
 			if c.spoil != nil {
 				c.spoil(bad.seqs[0].guide)
 			}
 			m.finish(other)
 			m.finish(fine)
 			require.ErrorContains(t, bad.err, c.err)
+			require.Equal(t, c.spoil == nil, errors.Is(bad.err, generation.ErrBadRequest))
 			require.Len(t, other.seqs[0].answer(), 6)
 			require.Len(t, fine.seqs[0].answer(), 6)
 			require.NoError(t, m.loop.err)
@@ -102,6 +114,38 @@ func TestAConstraintThatFailsWithinARun(t *testing.T) {
 		require.Equal(t, want[i].seqs[0].answer(), r.seqs[0].answer())
 	}
 	require.NoError(t, m.loop.err)
+}
+
+// Under masks, a run of several steps begins with the step that completes prompts. It goes on past
+// the end of an answer, and while requests wait to be admitted.
+func TestRunsUnderMasks(t *testing.T) {
+	t.Parallel()
+	reqs := make([]generation.Request, 4)
+	for i := range reqs {
+		reqs[i] = generation.Request{Tokens: ascending(5 + i), MaxTokens: 4 + 13*i, Sampling: generation.Sampling{Temperature: 1, Seed: uint64(i)}}
+	}
+	regex := generation.Constraint{Regex: "[a-z]{60}"}
+	be, err := cpu.New(1)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, be.Close()) })
+	m := newManual(t, setup{path: microLlama, backend: several{be}, options: Options{MaxSequences: 3}})
+	form := m.form(regex, grammar.Limits{})
+	var all []*request
+	for _, req := range reqs {
+		all = append(all, m.beginWith(req, form))
+	}
+	m.step()
+	require.Len(t, m.loop.planner.waiting, 1)
+	require.Greater(t, m.Snapshot().Steps, uint64(4), "the run outlasts the first answer")
+	require.Len(t, all[0].seqs[0].answer(), reqs[0].MaxTokens)
+	alone := newManual(t, setup{path: microLlama})
+	for i, r := range all {
+		m.finish(r)
+		want := alone.beginWith(reqs[i], alone.form(regex, grammar.Limits{}))
+		alone.finish(want)
+		require.Equal(t, want.seqs[0].answer(), r.seqs[0].answer())
+	}
+	require.Less(t, m.Snapshot().Steps, uint64(2*reqs[3].MaxTokens))
 }
 
 // Rows of forced tokens share steps with rows that generate, also if a step has few rows: each

@@ -10,11 +10,14 @@ import (
 // highest logits that a step can return for a row. masked reports whether the tokens of a step
 // decide how those of the next one are drawn; see loop.prepare.
 //
-// The number is 1 while a sequence waits to be admitted, computes its prompt, needs the results of
-// each step for drafting, or needs more logits than the step finds. It is low while an interactive
-// request may arrive, because such a request would have to wait for the whole run. Without masks,
-// all steps exclude the same tokens, and the number is also low while answers are short, because
-// rows after the end of an answer are wasted.
+// The number is 1 while a sequence computes a part of its prompt, needs the results of each step
+// for drafting, or needs more logits than the step finds. It is low while an interactive request
+// may arrive, because such a request would have to wait for the whole run.
+//
+// Without masks, all steps exclude the same tokens, and tokens are known only after the run. So the
+// number is also 1 while a sequence waits to be admitted or computes its prompt, and low while
+// answers are short, because rows after the end of an answer are wasted. A run with masks ends when
+// it wastes too many.
 func (p *planner) inFlight(top int, now time.Time) (n int, masked bool) {
 	masked = slices.ContainsFunc(p.running, func(s *sequence) bool { return s.guide != nil && !s.guide.independent() })
 	return p.maxRun(top, now, masked), masked
@@ -28,11 +31,11 @@ func (p *planner) maxRun(top int, now time.Time, masked bool) int {
 	if n > 1 && p.speculator != nil {
 		n = min(n, p.speculator.MaxInFlight())
 	}
-	if n == 1 || len(p.waiting) > 0 {
+	if n == 1 || len(p.waiting) > 0 && (!masked || p.waiting[0].request.interactive) {
 		return 1
 	}
 	for _, s := range p.running {
-		if ready := s.decodes() || masked && s.catchesUp(); !ready || s.tops(s.length()-1) > top {
+		if ready := s.decodes() || masked && s.completes(); !ready || s.tops(s.length()-1) > top {
 			return 1
 		}
 		if missing := s.request.minTokens - len(s.answer()); !masked && missing > 0 && len(s.request.stopIDs) > 0 {
@@ -41,7 +44,11 @@ func (p *planner) maxRun(top int, now time.Time, masked bool) int {
 		if p.speculator != nil && p.speculator.Waits(&s.draft) {
 			return 1
 		}
-		n = min(n, s.request.limit-s.length())
+		if masked {
+			n = min(n, p.limits.Context-s.length())
+		} else {
+			n = min(n, s.request.limit-s.length())
+		}
 	}
 	if p.arrivals.expected(now) {
 		for n > 1 && float64(n)*p.costs.Seconds(p.size) > p.arrivals.prompt {
@@ -71,10 +78,13 @@ func (p *planner) missingPages(n int) (pages int) {
 	return pages
 }
 
-// catchesUp reports whether the planned step computes all tokens of the answer that the constraint
-// has forced, and has one output of the sequence.
-func (s *sequence) catchesUp() bool {
-	return s.generates() && s.reason == "" && s.rows == s.left() && !s.request.scores
+// completes reports whether the planned step computes all known tokens of the sequence, such as its
+// prompt or tokens that the constraint has forced, and has one output of it.
+func (s *sequence) completes() bool {
+	if s.rows == 0 || s.rows < s.left() || s.reason != "" || s.request.promptOnly || s.needsEveryRow() {
+		return false
+	}
+	return !s.lacksScores()
 }
 
 type stopRate struct{ tokens, stopped int }

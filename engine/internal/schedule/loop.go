@@ -107,10 +107,11 @@ func (l *loop) step() {
 		return
 	}
 	n = l.deliverRun()
+	equal := size.Rows == len(b.rows.Outputs) // all steps of the run have the same rows
 	size = b.meanSize(size, n)
 	took := draft.Step{Size: size, Steps: n, Seconds: (time.Since(start) - prefilling).Seconds() / float64(n)}
 	counts, depends := l.drafting.observe(b, took)
-	if !depends {
+	if !depends && (n == 1 || equal) {
 		l.costs.Observe(size, took.Seconds)
 	}
 	if err := l.drafting.draft(b, p.running, p.expectedPromptRows(start)); err != nil {

@@ -82,7 +82,7 @@ func (l *loop) endRun() {
 }
 
 // meanSize returns the mean size of the steps of a run. size is that of the first one, which may
-// have rows of forced tokens.
+// have rows of prompts and of forced tokens.
 func (b *batch) meanSize(size cost.Size, steps int) cost.Size {
 	if size.Rows == len(b.rows.Outputs) || steps == 1 {
 		return size

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/ingot-run/ingot/engine/generation"
-	"github.com/ingot-run/ingot/engine/grammar/schema"
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
@@ -51,11 +50,12 @@ func (a *argumentSchema) text() string { return string(ordered.AppendJSON(nil, a
 // pairStyle is how a format writes arguments as pairs.
 type pairStyle struct {
 	key, value, end string // texts before the key, before the value and after it
-	closing         string // part of end that no value contains
+	keyEnd          string // part of value that no key contains
+	closing         string // part of end that no string contains
 }
 
 func glmGrammar(newline string) func(*writer) {
-	style := pairStyle{key: "<arg_key>", value: "</arg_key>" + newline + "<arg_value>", end: "</arg_value>" + newline, closing: "</arg_value>"}
+	style := pairStyle{key: "<arg_key>", value: "</arg_key>" + newline + "<arg_value>", end: "</arg_value>" + newline, keyEnd: "</arg_key>", closing: "</arg_value>"}
 	return func(g *writer) {
 		g.answer(openMark, newline)
 		g.alternatives(func(i int, name string) string {
@@ -65,7 +65,7 @@ func glmGrammar(newline string) func(*writer) {
 }
 
 func coderGrammar(g *writer) {
-	style := pairStyle{key: "<parameter=", value: ">\n", end: "\n</parameter>\n", closing: "</parameter>"}
+	style := pairStyle{key: "<parameter=", value: ">\n", end: "\n</parameter>\n", keyEnd: ">", closing: "</parameter>"}
 	g.answer(openMark, "\n")
 	g.alternatives(func(i int, name string) string {
 		return g.text(openMark+"\n<function="+name+">\n") + " " + g.pairs(i, style) + " " + g.text("</function>\n"+closeMark)
@@ -80,7 +80,7 @@ var annotations = []string{
 // pairs returns the symbols of a tool's arguments as pairs, in the order of the schema.
 func (g *writer) pairs(i int, style pairStyle) string {
 	a := g.arguments[i]
-	a.known(g, i, a.root, "type", "properties", "required", "additionalProperties")
+	a.known(g, i, a.root, "", "type", "properties", "required", "additionalProperties")
 	list, _ := a.root.Get("required")
 	required, _ := list.([]ordered.Value)
 	var symbols []string
@@ -94,12 +94,12 @@ func (g *writer) pairs(i int, style pairStyle) string {
 		}
 	}
 	for n, name := range names {
-		var property ordered.Value
-		if a.properties != nil {
-			property, _ = a.properties.Get(name)
+		property, path := a.property(name)
+		if len(name) > maxKey || strings.Contains(name, style.keyEnd) || slices.ContainsFunc(g.format.marks, func(m string) bool { return strings.Contains(name, m) }) {
+			g.fail(i, "%s: the name is longer than %d bytes, or has one of the marks %s of this form", path, maxKey, strings.Join(append(slices.Clone(g.format.marks), style.keyEnd), " "))
 		}
 		pair := fmt.Sprintf("pair_%d_%d", i, n)
-		g.rule(pair, "%s %s %s", g.text(style.key+name+style.value), g.value(i, pair, property, style), g.text(style.end))
+		g.rule(pair, "%s %s %s", g.text(style.key+name+style.value), g.value(i, pair, property, path, style), g.text(style.end))
 		if !slices.Contains(required, ordered.Value(name)) {
 			pair += "?"
 		}
@@ -107,40 +107,10 @@ func (g *writer) pairs(i int, style pairStyle) string {
 	}
 	if others, _ := a.root.Get("additionalProperties"); len(names) == 0 && a.kindOf(others, 0) != (kind{}) {
 		pair := fmt.Sprintf("pair_%d", i)
-		g.rule(pair, `%s /[^<>\n]{1,64}/ %s %s %s`, g.text(style.key), g.text(style.value), g.value(i, pair, others, style), g.text(style.end))
+		g.rule(pair, `%s /[^<>\n]{1,64}/ %s %s %s`, g.text(style.key), g.text(style.value), g.value(i, pair, others, "/additionalProperties", style), g.text(style.end))
 		symbols = append(symbols, pair+"*")
 	}
 	return strings.Join(symbols, " ")
-}
-
-// value returns the symbols of a value of a schema: a string without quotes and escapes, or JSON.
-func (g *writer) value(i int, pair string, v ordered.Value, style pairStyle) string {
-	a := g.arguments[i]
-	var choices []string
-	k := a.kindOf(v, 0)
-	if k.text {
-		terminal := strings.ToUpper(pair)
-		terminals, empty := a.strings(g, i, v, style.closing, 0)
-		if len(terminals) > 0 {
-			g.rule(terminal, "%s", strings.Join(terminals, " | "))
-			choices = append(choices, terminal)
-		}
-		if empty {
-			choices = append(choices, "")
-		}
-	}
-	if k.others != 0 {
-		name := "json_" + pair
-		if k.text {
-			v = a.withoutStrings(v, 0)
-		}
-		g.rule(name, "%%json %s", a.document(v))
-		choices = append(choices, name)
-	}
-	if len(choices) == 0 {
-		g.fail(i, "the schema of an argument allows no value")
-	}
-	return optional(choices)
 }
 
 // optional returns the symbols of one of several choices, of which one may be empty.
@@ -161,20 +131,27 @@ func (g *writer) fail(i int, format string, args ...any) {
 }
 
 // known fails for a strict tool if a schema has a keyword that is neither an annotation nor one of
-// the given ones.
-func (a *argumentSchema) known(g *writer, i int, o *ordered.Object, keywords ...string) {
-	if !a.strict {
-		return
-	}
+// the given ones. path is the JSON pointer of the schema.
+func (a *argumentSchema) known(g *writer, i int, o *ordered.Object, path string, keywords ...string) {
 	for _, k := range o.Keys() {
 		if !slices.Contains(annotations, k) && !slices.Contains(keywords, k) {
-			g.fail(i, "the keyword %q is not supported for a string without quotes, or for the arguments as a whole", k)
+			a.refuse(g, i, path+pointer(k), "the keyword is not supported here, for a string without quotes or for the arguments as a whole")
 		}
 	}
 }
 
+// refuse fails for a strict tool.
+func (a *argumentSchema) refuse(g *writer, i int, path, format string, args ...any) {
+	if a.strict {
+		g.fail(i, "%s: %s", path, fmt.Sprintf(format, args...))
+	}
+}
+
+// pointer returns the part of a JSON pointer for a key.
+func pointer(key string) string { return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }
+
 // document returns a part of the schema as a schema of its own.
-func (a *argumentSchema) document(v ordered.Value) string {
+func (a *argumentSchema) document(g *writer, i int, v ordered.Value, path string) string {
 	o, ok := v.(*ordered.Object)
 	if !ok {
 		return "{}"
@@ -185,113 +162,25 @@ func (a *argumentSchema) document(v ordered.Value) string {
 			o.Set(key, defs)
 		}
 	}
+	a.checkReferences(g, i, o, path)
 	return string(ordered.AppendJSON(nil, o))
 }
 
-// strings returns terminals for the strings of a schema that are not empty, and whether it allows
-// the empty string.
-func (a *argumentSchema) strings(g *writer, i int, v ordered.Value, closing string, depth int) (terminals []string, empty bool) {
-	o, ok := v.(*ordered.Object)
-	if !ok || depth > maxNesting {
-		return []string{without(closing)}, true
-	}
-	if ref, ok := o.Get("$ref"); ok {
-		return a.strings(g, i, a.resolve(ref), closing, depth+1)
-	}
-	for _, key := range []string{"anyOf", "oneOf"} {
-		branches, ok := member(o, key).([]ordered.Value)
-		if !ok {
-			continue
+// checkReferences refuses references that mean something else in a part of the schema.
+func (a *argumentSchema) checkReferences(g *writer, i int, v ordered.Value, path string) {
+	switch v := v.(type) {
+	case []ordered.Value:
+		for n, item := range v {
+			a.checkReferences(g, i, item, fmt.Sprintf("%s/%d", path, n))
 		}
-		for _, b := range branches {
-			if a.kindOf(b, 0).text {
-				some, none := a.strings(g, i, b, closing, depth+1)
-				terminals, empty = append(terminals, some...), empty || none
+	case *ordered.Object:
+		for key, value := range v.All() {
+			if ref, ok := value.(string); ok && key == "$ref" && !strings.HasPrefix(ref, "#/$defs/") && !strings.HasPrefix(ref, "#/definitions/") {
+				a.refuse(g, i, path+"/$ref", "only references to $defs and definitions are supported")
 			}
-		}
-		return terminals, empty
-	}
-	values, _ := member(o, "enum").([]ordered.Value)
-	if c, ok := o.Get("const"); ok {
-		values = []ordered.Value{c}
-	}
-	for _, v := range values {
-		if s, _ := v.(string); s != "" {
-			terminals = append(terminals, quote(s))
-		}
-		empty = empty || v == ""
-	}
-	if values == nil {
-		a.known(g, i, o, "type", "minLength", "maxLength", "pattern", "format")
-		return restricted(o, closing)
-	}
-	return terminals, empty
-}
-
-// restricted returns a terminal for strings with the lengths, pattern and format of a schema.
-func restricted(o *ordered.Object, closing string) (terminals []string, empty bool) {
-	low, _ := member(o, "minLength").(int64)
-	high, bounded := member(o, "maxLength").(int64)
-	var all []string
-	if pattern, ok := member(o, "pattern").(string); ok {
-		all = append(all, "/(?s:.*)(?:"+python(pattern)+")(?s:.*)/")
-	}
-	if format, ok := member(o, "format").(string); ok {
-		for _, pattern := range schema.Patterns(format) {
-			all = append(all, "/(?:"+python(pattern)+")/")
+			a.checkReferences(g, i, value, path+pointer(key))
 		}
 	}
-	if all == nil {
-		if empty = low <= 0; bounded && high <= 0 {
-			return nil, empty
-		}
-		if low <= 1 && !bounded {
-			return []string{without(closing)}, empty
-		}
-		low = max(low, 1)
-	}
-	most := ""
-	if bounded {
-		most = fmt.Sprint(high)
-	}
-	all = append(all, fmt.Sprintf("/(?s:.{%d,%s})/", max(low, 0), most), excluding(closing))
-	return []string{strings.Join(all, " & ")}, empty
-}
-
-// python returns a regular expression of ECMAScript in Python's syntax, for use between slashes.
-func python(pattern string) string {
-	var b strings.Builder
-	inClass := false
-	for i := 0; i < len(pattern); i++ {
-		c := pattern[i]
-		switch {
-		case c == '\\' && i+1 < len(pattern):
-			i++
-			b.WriteString(pattern[i-1 : i+1])
-		case c == '/' || c == '[' && inClass:
-			b.WriteString(`\` + string(c))
-		case c == '\n':
-			b.WriteString(`\n`)
-		case inClass:
-			inClass = c != ']'
-			b.WriteByte(c)
-		case strings.HasPrefix(pattern[i:], "[^]"):
-			i += 2
-			b.WriteString("(?s:.)")
-		case c == '[':
-			inClass = true
-			b.WriteByte(c)
-		case c == '^':
-			b.WriteString(`\A`)
-		case c == '$':
-			b.WriteString(`\z`)
-		case c == '.':
-			b.WriteString(`[^\n\r\u2028\u2029]`)
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
 }
 
 // withoutStrings returns the part of a schema that allows no strings.

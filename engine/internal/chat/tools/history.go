@@ -9,13 +9,14 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// Definitions returns tools as chat templates expect them: as in OpenAI's API, without "strict".
-func Definitions(list []generation.Tool) []ordered.Value {
+// Definitions returns tools as the chat templates of a format expect them: as in OpenAI's API,
+// without "strict". format is nil for templates of unknown formats.
+func Definitions(format *Format, list []generation.Tool) []ordered.Value {
 	out := make([]ordered.Value, len(list))
 	for i, t := range list {
 		function := ordered.NewObject()
 		function.Set("name", t.Name)
-		if t.Description != "" {
+		if t.Description != "" || format.Reasons() { // gpt-oss's template needs one
 			function.Set("description", t.Description)
 		}
 		s, _ := parseSchema(t.Parameters)

@@ -85,7 +85,7 @@ func introduction(list []generation.Tool) string {
 	var b strings.Builder
 	b.WriteString("# Tools\n\nYou may call one or more functions to assist with the user query.\n\n" +
 		"You are provided with function signatures within <tools></tools> XML tags:\n<tools>")
-	for _, t := range Definitions(list) {
+	for _, t := range Definitions(nil, list) {
 		b.WriteString("\n" + spaced(t))
 	}
 	b.WriteString("\n</tools>\n\nFor each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:\n" +

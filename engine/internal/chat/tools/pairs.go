@@ -8,7 +8,8 @@ type pairs struct {
 	begun  bool // the first value has been read
 	kind   kind // of the present value
 	value  strings.Builder
-	quoted bool // the value is a string, of which a part was passed on
+	scan   scanner // of value
+	quoted bool    // the value is a string, of which a part was passed on
 }
 
 var glmMarks = []string{openMark, closeMark, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"}
@@ -85,7 +86,7 @@ func glmGap(p *Parser) bool {
 
 func glmValue(p *Parser) bool {
 	const end = "</arg_value>"
-	n := strings.Index(p.in, end)
+	n := p.valueEnd(end)
 	if n < 0 {
 		p.part(p.take(len(p.in) - overlap(p.in, end)))
 		return p.wait(glmStart)
@@ -190,7 +191,7 @@ func coderKey(p *Parser) bool {
 
 func coderValue(p *Parser) bool {
 	const end = "</parameter>"
-	n := strings.Index(p.in, end)
+	n := p.valueEnd(end)
 	if n < 0 {
 		p.part(p.take(len(p.in) - max(overlap(p.in, end), overlap(p.in, "\n"+end))))
 		return p.wait(coderStart)
@@ -232,8 +233,30 @@ func (p *Parser) key(name string) {
 	}
 	p.pairs.begun, p.pairs.quoted = true, false
 	p.pairs.value.Reset()
+	p.pairs.scan = scanner{}
 	p.pairs.kind = p.tools.kind(p.call.name, name)
 	p.argue(separator + quote(name) + ": ")
+}
+
+// valueEnd returns where a value ends in the input; -1 if it does not end yet. In a constrained
+// answer, a string in an array or in an object may contain the mark that ends a value.
+func (p *Parser) valueEnd(mark string) int {
+	v := &p.pairs
+	for {
+		n := strings.Index(p.in, mark)
+		if n < 0 || !p.trusted {
+			return n
+		}
+		begin := strings.TrimLeft(v.value.String(), space)
+		if begin == "" {
+			begin = strings.TrimLeft(p.in[:n], space)
+		}
+		nests := begin != "" && typeOf(begin)&v.kind.others&(arrays|objects) != 0
+		if s := v.scan; !nests || !s.within(p.in[:n]) {
+			return n
+		}
+		p.part(p.take(n + 1))
+	}
 }
 
 // part adds a part of a value.
@@ -241,6 +264,7 @@ func (p *Parser) part(text string) {
 	v := &p.pairs
 	if !v.kind.text || v.kind.others != 0 {
 		v.value.WriteString(text) // its type is known at the end
+		v.scan.feed(text)
 		return
 	}
 	if !v.quoted {

@@ -12,11 +12,13 @@ const space = " \t\r\n"
 // the answer is cut into parts.
 //
 // The arguments of a call are returned in parts only if the answer is constrained, so that they are
-// certain to be valid. Otherwise, a call is returned when it is complete. If it turns out not to be
-// a call of one of the tools with an object of arguments, its text is content.
+// certain to be valid, and no stop string can end it. Otherwise, a call is returned when it is
+// complete. If it turns out not to be a call of one of the tools with an object of arguments, its
+// text is content; but a constrained answer that must consist of calls has no content.
 type Parser struct {
 	tools   *Set
 	trusted bool                   // the answer is constrained
+	parts   bool                   // calls are returned in parts
 	id      func(index int) string // makes the id of a call
 	state   state
 	in      string // text that has not been read
@@ -53,7 +55,7 @@ type Output struct {
 // means that the answer is constrained by the format's grammar. id makes the id of a call from its
 // number.
 func (f *Format) NewParser(tools *Set, prompt string, trusted bool, id func(index int) string) *Parser {
-	p := &Parser{tools: tools, trusted: trusted, id: id, state: f.start}
+	p := &Parser{tools: tools, trusted: trusted, parts: trusted && !tools.stops, id: id, state: f.start}
 	if f.harmony && !strings.HasSuffix(prompt, startMark+"assistant") {
 		p.state = harmonyFinal // the prompt ends within a message
 	}
@@ -95,6 +97,9 @@ func (p *Parser) skipSpace() bool {
 // say adds content. White space after a call is left out; a line break separates the content from
 // that before the call.
 func (p *Parser) say(text string) {
+	if p.trusted && p.tools.choice.Mode != generation.ToolsAuto {
+		return // a call that was cut
+	}
 	if p.afterCall {
 		if text = strings.TrimLeft(text, space); text != "" && p.said {
 			text = "\n" + text
@@ -177,7 +182,7 @@ func (p *Parser) begin(name string) bool {
 		return false
 	}
 	p.call.open, p.call.name = true, name
-	if p.trusted {
+	if p.parts {
 		p.flush()
 	}
 	return true
@@ -186,7 +191,7 @@ func (p *Parser) begin(name string) bool {
 // argue adds a part of the arguments, as JSON.
 func (p *Parser) argue(part string) {
 	p.call.args.WriteString(part)
-	if p.trusted && p.call.open {
+	if p.parts && p.call.open {
 		p.flush()
 	}
 }

@@ -45,6 +45,12 @@ func (s *scanner) feed(text string) (n int, done bool) {
 	return len(text), false
 }
 
+// within reports whether the value is within a string after a text.
+func (s *scanner) within(text string) bool {
+	s.feed(text)
+	return s.quoted
+}
+
 // isObject reports whether a text is a JSON object.
 func isObject(text string) bool {
 	return strings.HasPrefix(strings.TrimLeft(text, space), "{") && json.Valid([]byte(text))

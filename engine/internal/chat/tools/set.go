@@ -13,12 +13,13 @@ import (
 type Set struct {
 	tools   []generation.Tool
 	choice  generation.ToolChoice
+	stops   bool                      // a stop string can end an answer
 	schemas map[string]*argumentTypes // of the tools that were called, by name
 }
 
 // NewSet returns the tools of a request, which must be valid.
 func NewSet(r *generation.Request) *Set {
-	return &Set{tools: r.Tools, choice: r.ToolChoice, schemas: map[string]*argumentTypes{}}
+	return &Set{tools: r.Tools, choice: r.ToolChoice, stops: len(r.Stop) > 0, schemas: map[string]*argumentTypes{}}
 }
 
 // Allowed returns the tools that may be called.
@@ -129,12 +130,21 @@ func parseSchema(text string) (*argumentTypes, error) {
 }
 
 func (s *argumentTypes) kindOfProperty(name string) kind {
+	v, _ := s.property(name)
+	if possible, ok := v.(bool); ok && !possible {
+		return anyKind // a free answer may have it
+	}
+	return s.kindOf(v, 0)
+}
+
+// property returns the schema of a property, and its JSON pointer.
+func (s *argumentTypes) property(name string) (v ordered.Value, path string) {
 	if s.properties != nil {
 		if v, ok := s.properties.Get(name); ok {
-			return s.kindOf(v, 0)
+			return v, "/properties" + pointer(name)
 		}
 	}
-	return anyKind
+	return member(s.root, "additionalProperties"), "/additionalProperties"
 }
 
 // maxNesting is the number of references and combinations that are followed to find a type.

@@ -1,0 +1,101 @@
+package grammar
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/generation"
+)
+
+// follow accepts text again and again, with the mask before each time, and returns how often that
+// went well, the most steps of a mask and the error.
+func follow(m *Matcher, text string, times int) (n, most int, err error) {
+	v := m.grammar.vocabulary
+	mask := make([]uint32, v.words())
+	id := v.split(text)[0]
+	for n < times {
+		before := m.used
+		if err = m.Mask(mask); err == nil {
+			most = max(most, m.used-before)
+			err = m.Accept(id)
+		}
+		if err != nil {
+			return n, most, err
+		}
+		n++
+	}
+	return n, most, nil
+}
+
+// An answer that can be read in more and more ways ends at a place that depends on its tokens
+// alone: not on the answers before it, whose states it finds, nor on when an automaton was full.
+func TestAmbiguousAnswers(t *testing.T) {
+	t.Parallel()
+	v, _ := jsonVocabulary()
+	c := generation.Constraint{Grammar: `root ::= root root root | "q" | "qq" | ""`}
+	g := compileFor(t, v, c)
+	first := g.NewMatcher()
+	n, most, err := follow(first, "q", 900)
+	require.ErrorIs(t, err, ErrAmbiguous)
+	assert.Greater(t, n, 20)
+	assert.LessOrEqual(t, most, g.limits.MaskWork)
+	assert.LessOrEqual(t, first.used, g.limits.AnswerWork)
+
+	warm := g.NewMatcher()
+	again, _, err := follow(warm, "q", 900)
+	require.ErrorIs(t, err, ErrAmbiguous)
+	assert.Equal(t, n, again, "after an answer with the same states")
+	assert.Less(t, warm.used, first.used/100, "it found the states")
+
+	renewed := g.NewMatcher()
+	half, _, err := follow(renewed, "q", n/2)
+	require.NoError(t, err)
+	renewed.automaton, _ = g.renew(renewed.automaton)
+	renewed.positions = nil
+	again, _, err = follow(renewed, "q", 900)
+	require.ErrorIs(t, err, ErrAmbiguous)
+	assert.Equal(t, n, half+again, "in a new automaton")
+
+	first.Rollback(1)
+	require.NoError(t, first.Accept(v.split("q")[0]))
+	require.ErrorIs(t, first.Clone().Accept(v.split("q")[0]), ErrAmbiguous)
+	first.Rollback(n)
+	require.Empty(t, first.rows)
+	again, _, err = follow(first, "q", 900)
+	require.ErrorIs(t, err, ErrAmbiguous)
+	assert.Equal(t, n, again, "after a rollback")
+}
+
+// A text that has one reading may be long.
+func TestLongAnswersAreNotAmbiguous(t *testing.T) {
+	t.Parallel()
+	v, _ := jsonVocabulary()
+	for _, c := range []generation.Constraint{
+		{Grammar: `root ::= "a" root | "a"`},
+		{Grammar: `root ::= root "a" | "a"`},
+		{Regex: "a*"},
+	} {
+		_, _, err := follow(compileFor(t, v, c).NewMatcher(), "a", 5000)
+		require.NoError(t, err, c)
+	}
+}
+
+// All masks of one answer together take a bounded number of steps, and an answer has its steps for
+// itself: what another one took does not count.
+func TestAnswersHaveABudget(t *testing.T) {
+	t.Parallel()
+	v, _ := jsonVocabulary()
+	limits := Limits{AnswerWork: 200_000}
+	g, err := NewCompiler(v, limits).Compile(t.Context(), &generation.Constraint{Regex: "(a|b)*a(a|b){400}"})
+	require.NoError(t, err)
+	m := g.NewMatcher()
+	n, most, err := follow(m, "a", 300)
+	require.ErrorIs(t, err, ErrBudget)
+	assert.Positive(t, n)
+	assert.LessOrEqual(t, m.used, limits.AnswerWork+n*limits.AnswerWork/workShare+2*most)
+	other := g.NewMatcher()
+	further, _, _ := follow(other, "a", 300)
+	assert.Greater(t, further, n, "another answer of the same grammar goes on with the states that are known")
+}
