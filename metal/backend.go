@@ -80,12 +80,13 @@ func (b *Backend) Device() string {
 	}
 }
 
-// Arithmetic implements compute.Backend. Kernels for NVIDIA sum in another order than the portable
-// ones and round activations to 12 bits. The modes differ in how they are compiled.
+// Arithmetic implements compute.Backend. Kernels for NVIDIA round activations to 12 bits and sum in
+// another order than the portable ones, whose sums have eight strands. The modes differ in how they
+// are compiled.
 func (b *Backend) Arithmetic() string {
-	name := b.Name()
+	name := b.Name() + "-strands8"
 	if b.device.Info().NvidiaKernels {
-		name += "-nvidia12"
+		name = b.Name() + "-nvidia12"
 	}
 	switch b.kernels.mode {
 	case Debug:
