@@ -281,7 +281,7 @@ func (r *runner) runModel(ctx context.Context, in *prompt.Input, m hub.Aliased) 
 	printFailures(r.cmd, title, out.Codes())
 	switch {
 	case stopped != nil:
-		return sum, fmt.Errorf("%w: correct the cause and run the command again, or give --fail-fast 0 to answer the other rows all the same", stopped)
+		return sum, fmt.Errorf("%w: correct the cause and run the command again, or give --fail-fast 0 to answer the other rows anyway", stopped)
 	case err != nil:
 		return sum, r.out.Stopped()
 	}

@@ -153,7 +153,7 @@ func TestConstrainedCalls(t *testing.T) {
 					continue // harmony's marks are always control tokens
 				}
 				if (f.Name == "GLM-4.5" || f.Name == "Qwen3-Coder") && name != "required" && name != "auto" {
-					continue // the same grammars as for GLM-4.7, but for the texts between the values
+					continue // the same grammars as for GLM-4.7, except for the texts between the values
 				}
 				t.Run(fmt.Sprintf("%s/%s/%d controls", f.Name, name, len(controls)), func(t *testing.T) {
 					t.Parallel()
