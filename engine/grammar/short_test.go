@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -33,15 +34,16 @@ func TestShortSchema(t *testing.T) {
 
 func TestShortSchemaErrors(t *testing.T) {
 	for short, message := range map[string]string{
-		"":            `schema "": offset 0: it ends where a name is expected`,
-		"a,":          `schema "a,": offset 2: it ends where a name is expected`,
-		"a:":          `schema "a:": offset 2: it ends where a type or a value is expected`,
-		"a:x||y":      `schema "a:x||y": offset 4: found "|" where a type or a value is expected`,
-		"a, a":        `schema "a, a": offset 4: the name "a" occurs twice`,
-		"a:{b":        `schema "a:{b": offset 4: a closing brace is expected`,
-		`a:"x`:        `schema "a:\"x": offset 3: a quote is not closed`,
-		"a b}":        `schema "a b}": offset 3: found "}" where a comma is expected`,
-		"a:string[]?": `schema "a:string[]?": offset 10: found "?" where a comma is expected`,
+		"":                         `schema "": offset 0: it ends where a name is expected`,
+		strings.Repeat("\x80", 61): `schema "` + strings.Repeat(`\x80`, 56) + `"...: offset 0: found "\x80" where a name is expected`,
+		"a,":                       `schema "a,": offset 2: it ends where a name is expected`,
+		"a:":                       `schema "a:": offset 2: it ends where a type or a value is expected`,
+		"a:x||y":                   `schema "a:x||y": offset 4: found "|" where a type or a value is expected`,
+		"a, a":                     `schema "a, a": offset 4: the name "a" occurs twice`,
+		"a:{b":                     `schema "a:{b": offset 4: a closing brace is expected`,
+		`a:"x`:                     `schema "a:\"x": offset 3: a quote is not closed`,
+		"a b}":                     `schema "a b}": offset 3: found "}" where a comma is expected`,
+		"a:string[]?":              `schema "a:string[]?": offset 10: found "?" where a comma is expected`,
 	} {
 		_, err := ShortSchema(short)
 		assert.EqualError(t, err, message, short)

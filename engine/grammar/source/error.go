@@ -40,9 +40,9 @@ func Quote(text string) string {
 	if len(text) <= limit {
 		return fmt.Sprintf("%q", text)
 	}
-	for cut := limit; ; cut-- {
-		if utf8.RuneStart(text[cut]) {
-			return fmt.Sprintf("%q...", text[:cut])
-		}
+	cut := limit
+	for cut > limit-utf8.UTFMax && !utf8.RuneStart(text[cut]) {
+		cut--
 	}
+	return fmt.Sprintf("%q...", text[:cut])
 }
