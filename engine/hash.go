@@ -2,18 +2,14 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/internal/filesum"
 )
 
-// digest is the SHA-256 of the model's files, computed in the background, because this takes many
-// seconds.
+// digest is the SHA-256 of the model's files, computed in the background, because this can
+// take many seconds.
 type digest struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -26,7 +22,12 @@ func startDigest(paths []string) *digest {
 	d := &digest{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(d.done)
-		d.sum, d.err = hashFiles(ctx, paths)
+		if d.sum, d.err = filesum.SHA256(ctx, paths...); d.err != nil {
+			d.err = fmt.Errorf("hash the model file: %w", d.err)
+		}
+		if ctx.Err() != nil {
+			d.err = generation.ErrClosed
+		}
 	}()
 	return d
 }
@@ -34,34 +35,4 @@ func startDigest(paths []string) *digest {
 func (d *digest) stop() {
 	d.cancel()
 	<-d.done
-}
-
-func hashFiles(ctx context.Context, paths []string) (string, error) {
-	h := sha256.New()
-	for _, path := range paths {
-		if err := hashFile(ctx, h, path); err != nil {
-			return "", err
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-func hashFile(ctx context.Context, h io.Writer, path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("hash the model file: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // opened for reading
-	for {
-		if ctx.Err() != nil {
-			return fmt.Errorf("hash %s: %w", path, generation.ErrClosed)
-		}
-		_, err := io.CopyN(h, f, 4<<20)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("hash the model file: %w", err)
-		}
-	}
 }

@@ -1,12 +1,8 @@
 package hub
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 )
@@ -81,31 +77,4 @@ func (s Store) findWeb(n Name) (Pulled, error) {
 		found.Bytes += info.Size()
 	}
 	return found, nil
-}
-
-// SHA256 returns the SHA-256, in hexadecimal, of files one after another.
-func SHA256(ctx context.Context, paths ...string) (string, error) {
-	h := sha256.New()
-	for _, path := range paths {
-		if err := hashFile(ctx, h, path); err != nil {
-			return "", err
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-func hashFile(ctx context.Context, h io.Writer, path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close() //nolint:errcheck // the file was only read
-	for ctx.Err() == nil {
-		if _, err := io.CopyN(h, f, 4<<20); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/ingot-run/ingot/internal/filesum"
 )
 
 // Foreign is the folder in which another program keeps its models. Ingot only reads it.
@@ -74,7 +76,7 @@ func (e Env) foreign(ctx context.Context, n Name, m model) (Pulled, bool) {
 		return Pulled{}, false
 	}
 	if found.SHA256 == "" {
-		sum, err := SHA256(ctx, found.Path)
+		sum, err := filesum.SHA256(ctx, found.Path)
 		if err != nil {
 			return Pulled{}, false
 		}

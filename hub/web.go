@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/ingot-run/ingot/internal/filesum"
 )
 
 // A file from a web server other than the hub is stored as HOST/KEY/FILE in Env.URLs. KEY is a hash
@@ -81,7 +83,7 @@ func (p *Puller) pullWeb(ctx context.Context, n Name) (Pulled, error) {
 	}
 	done := Pulled{Path: paths[0], Files: len(paths), Bytes: size, Moved: moved, SHA256: wanted[0].sum}
 	if done.SHA256 == "" && n.SHA256 != "" {
-		if done.SHA256, err = SHA256(ctx, paths[0]); err == nil && done.SHA256 != n.SHA256 {
+		if done.SHA256, err = filesum.SHA256(ctx, paths[0]); err == nil && done.SHA256 != n.SHA256 {
 			err = fmt.Errorf("pull %s: the downloaded file has the hash %s, but should have %s; remove it with \"ingot models rm %s\", and pull again", n.Text, done.SHA256, n.SHA256, n.URL)
 		}
 	}

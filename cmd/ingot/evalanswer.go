@@ -20,6 +20,7 @@ import (
 	"github.com/ingot-run/ingot/eval/remote"
 	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/hub"
+	"github.com/ingot-run/ingot/internal/filesum"
 	"github.com/ingot-run/ingot/internal/progress"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/redisqueue"
@@ -62,7 +63,7 @@ func (e *evalRun) cacheOf(ctx context.Context, who answerer) (*eval.Cache, error
 		if err != nil {
 			return nil, fmt.Errorf("cache answers: %w", err)
 		}
-		sum, err := hub.SHA256(ctx, program, who.model)
+		sum, err := filesum.SHA256(ctx, program, who.model)
 		if err != nil {
 			return nil, fmt.Errorf("cache answers: %w", err)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ingot-run/ingot/bench"
 	"github.com/ingot-run/ingot/engine/cpu"
-	"github.com/ingot-run/ingot/hub"
+	"github.com/ingot-run/ingot/internal/filesum"
 	"github.com/ingot-run/ingot/internal/progress"
 	"github.com/ingot-run/ingot/internal/textfmt"
 )
@@ -49,7 +49,7 @@ func (c *modelsInfoCommand) run(cmd *cobra.Command, args []string) (err error) {
 	defer f.Close() //nolint:errcheck // the file was only read
 	info := bench.DescribeModel(f)
 	if c.sha256 {
-		if info.SHA256, err = hub.SHA256(cmd.Context(), f.Paths()...); err != nil {
+		if info.SHA256, err = filesum.SHA256(cmd.Context(), f.Paths()...); err != nil {
 			return err
 		}
 	}
