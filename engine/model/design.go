@@ -99,7 +99,7 @@ func decoderConfig(l *loader) Config {
 		Architecture: l.arch,
 		Name:         l.name(),
 		Vocab:        l.vocab(hidden),
-		Context:      l.size("context_length"),
+		Context:      l.context(),
 		Layers:       l.size("block_count"),
 		Hidden:       hidden,
 		KeyCols:      s.KVHeads * s.KeyDim,

@@ -68,7 +68,7 @@ func glmConfig(l *loader) Config {
 	c := Config{
 		Architecture: l.arch,
 		Name:         l.name(),
-		Context:      l.size("context_length"),
+		Context:      l.context(),
 		Layers:       l.size("block_count"),
 		Hidden:       l.size("embedding_length"),
 		KeyCols:      s.kvRank + s.rope,

@@ -53,6 +53,19 @@ func eachBase(t *testing.T, test func(t *testing.T, base func() *build)) {
 	}
 }
 
+// TestLongContexts reads files of models that were trained for more positions than any memory holds.
+func TestLongContexts(t *testing.T) {
+	for _, c := range []struct{ file, config int }{{10_485_760, 10_485_760}, {1 << 30, 1 << 30}, {1 << 50, 1 << 30}} {
+		for _, base := range []string{"llama", "glm"} {
+			b := bases[base]()
+			b.set("context_length", uint64(c.file))
+			m, err := load(t, b.write(t))
+			require.NoError(t, err)
+			require.Equal(t, c.config, m.Config().Context, base)
+		}
+	}
+}
+
 // TestRefusals breaks a file in one way at a time. The error must name the cause. It must wrap
 // ErrUnsupported if the file is well formed but needs something that Ingot does not compute.
 func TestRefusals(t *testing.T) {

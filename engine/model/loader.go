@@ -52,6 +52,21 @@ func (l *loader) size(name string) int {
 	return v
 }
 
+// maxContext is the maximum of Config.Context. Its product with maxPosition fits into an int.
+const maxContext = 1 << 30
+
+// context reads how many positions the model was trained for. A larger number than maxContext
+// counts as maxContext: memory limits the context long before.
+func (l *loader) context() int {
+	const name = "context_length"
+	l.require(name)
+	v := settingOr(l, name, 0, l.file.Meta().Uint)
+	if v == 0 {
+		l.fail(fmt.Errorf("%s is 0, but must be at least 1", l.key(name)))
+	}
+	return int(min(v, maxContext))
+}
+
 // sizeOr reads a setting that must be an integer from 0 to maxSize. It returns fallback if the
 // setting is absent.
 func (l *loader) sizeOr(name string, fallback int) int {

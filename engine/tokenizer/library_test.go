@@ -35,7 +35,7 @@ func TestLibrarySplits(t *testing.T) {
 	aliases := map[string]string{
 		"llama3": "llama-bpe", "llama-v3": "llama-bpe", "chatglm-bpe": "glm4", "mpt": "gpt-2",
 		"smollm": "starcoder", "refact": "starcoder", "command-r": "starcoder",
-		"dbrx": "glm4", "smaug-bpe": "glm4", "deepseek-r1-qwen": "qwen2",
+		"dbrx": "glm4", "smaug-bpe": "glm4", "falcon3": "llama-bpe", "deepseek-r1-qwen": "qwen2",
 	}
 	for name, rule := range splitRules {
 		if aliases[name] != "" {

@@ -38,6 +38,7 @@ var patterns = map[string][]string{
 
 	"dbrx":             {llama3Pattern},
 	"smaug-bpe":        {llama3Pattern},
+	"falcon3":          {llama3Pattern},
 	"deepseek-r1-qwen": {qwen2Pattern},
 	"gpt-4o":           {caseStart + `(?i:'s|'t|'re|'ve|'m|'ll|'d)?|` + caseEnd + `(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}|` + caseRest},
 	"tekken":           {caseStart + `|` + caseEnd + `|\p{N}|` + caseRest},
