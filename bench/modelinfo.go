@@ -115,7 +115,7 @@ func DescribeModel(f *gguf.File) *ModelInfo {
 	}
 	info.Layers = uint64(c.Layers)
 	layer := uint64(c.KeyCols+c.ValueCols) * 2
-	info.CacheBytesPerToken = uint64(c.Layers+c.DraftLayers) * layer
+	info.CacheBytesPerToken = uint64(c.CachedLayers()) * layer
 	if g := c.Groups(model.Limits{Context: c.Context, FreeWindows: true}); g.Sliding > 0 {
 		info.WindowedBytesPerToken, info.Window = uint64(c.Sliding)*layer, g.Window
 	}

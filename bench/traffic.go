@@ -47,7 +47,7 @@ func NewTraffic(f *gguf.File, kv gguf.Type, stepTokens int) (Traffic, error) {
 	if err != nil {
 		return Traffic{}, fmt.Errorf("compute the size of the KV cache of %s: %w", f.Path(), err)
 	}
-	t.position = int64(position) * int64(c.Layers) / int64(c.Layers+c.DraftLayers)
+	t.position = int64(position) * int64(c.CachedLayers()-c.DraftLayers) / int64(c.CachedLayers())
 	_, ownHead := f.Tensor("output.weight")
 	for _, w := range f.Tensors() {
 		bytes := int64(len(w.Data))

@@ -212,7 +212,7 @@ func memoryOn(t testing.TB, be compute.Backend, path string, opts engine.Options
 		perSequence += 48
 	}
 	const minRows = 4 << 20
-	return fit.Weights + fit.Steps + minRows + cache + perSequence*(cache/(fit.PerToken-fit.Windowed)-int64(fit.Tokens))
+	return fit.Weights + fit.Steps + fit.States + minRows + cache + perSequence*(cache/(fit.PerToken-fit.Windowed)-int64(fit.Tokens))
 }
 
 func TestTheContextFitsTheMemory(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
 // TestRandomRequestsAreLikeLoneOnes compares the results of requests that run together with those
@@ -43,7 +44,7 @@ func TestRandomRequestsAreLikeLoneOnes(t *testing.T) {
 	case os.Getenv("INGOT_LONG") == "1":
 		requests, budget = 20_000, 10*time.Minute
 	}
-	c := &comparison{lone: map[loneKey]*engine.Engine{}}
+	c := &comparison{lone: map[loneKey]*engine.Engine{}, models: comparedModels(t)}
 	for start, round := time.Now(), uint64(0); c.Compared < requests && time.Since(start) < budget || round < minRounds; round++ {
 		about := fmt.Sprintf("INGOT_SEED=%d, round %d", seed, round)
 		c.round(t, draws{rand.New(rand.NewPCG(seed, round))}, about)
@@ -74,7 +75,8 @@ const (
 type counts struct{ Rounds, Compared, Cancelled, Resumed, Preempted, Shared, Accepted, Rejected, Masked, Forced, Overlapped int }
 
 type comparison struct {
-	lone map[loneKey]*engine.Engine
+	models []comparedModel
+	lone   map[loneKey]*engine.Engine
 	counts
 }
 
@@ -84,15 +86,24 @@ type loneKey struct {
 	kv   gguf.Type
 }
 
-// compared has the models of the comparison and the types that their caches can have.
-var compared = []struct {
-	path  string
-	kinds []gguf.Type
-}{
-	{microGLM, []gguf.Type{gguf.TypeF32, gguf.TypeF16}},
-	{microLlama, []gguf.Type{gguf.TypeF32, gguf.TypeF16}},
-	{tinyLlama, []gguf.Type{gguf.TypeF16, gguf.TypeQ80, gguf.TypeQ40}},
-	{"../models/tiny-glm.q8_0.gguf", []gguf.Type{gguf.TypeF16, gguf.TypeQ80, gguf.TypeQ40}},
+// comparedModel is a model of the comparison.
+type comparedModel struct {
+	path      string
+	kinds     []gguf.Type // types that its cache can have
+	mtp       bool
+	recurrent bool
+}
+
+func comparedModels(tb testing.TB) []comparedModel {
+	tb.Helper()
+	floats, all := []gguf.Type{gguf.TypeF32, gguf.TypeF16}, []gguf.Type{gguf.TypeF16, gguf.TypeQ80, gguf.TypeQ40}
+	return []comparedModel{
+		{path: microGLM, kinds: floats, mtp: true},
+		{path: microLlama, kinds: floats},
+		{path: tinyLlama, kinds: all},
+		{path: "../models/tiny-glm.q8_0.gguf", kinds: all},
+		{path: modeltest.Recurrent(tb, "qwen35moe"), kinds: floats, mtp: true, recurrent: true},
+	}
 }
 
 const comparedContext = 160
@@ -168,7 +179,7 @@ func (d draws) requests() []generation.Request {
 	return reqs
 }
 
-func (d draws) options(path string) engine.Options {
+func (d draws) options(m comparedModel) engine.Options {
 	o := engine.Options{
 		Context: comparedContext, MaxSequences: d.between(1, 9), PageSize: pick(d, 1, 4, 7, 16, 32), PrefillChunk: d.between(1, 90),
 		NoSharing: d.oneIn(8), Draft: pick(d, engine.DraftOff, engine.DraftAuto, engine.DraftNGram, engine.DraftMTP, engine.DraftModel),
@@ -176,10 +187,10 @@ func (d draws) options(path string) engine.Options {
 	}
 	o.StepTokens = o.MaxSequences + d.IntN(100)
 	switch {
-	case o.Draft == engine.DraftMTP && path != microGLM: // only micro-glm has an MTP layer
+	case o.Draft == engine.DraftMTP && !m.mtp, o.Draft == engine.DraftModel && m.recurrent:
 		o.Draft = engine.DraftNGram
 	case o.Draft == engine.DraftModel:
-		o.DraftModel = path // its drafts are right unless the request samples
+		o.DraftModel = m.path // its drafts are right unless the request samples
 	}
 	return o
 }
@@ -209,9 +220,9 @@ func (p *paced) Begin(b *compute.Batch) compute.Step {
 
 func (c *comparison) round(t *testing.T, d draws, about string) {
 	t.Helper()
-	model := pick(d, compared...)
+	model := pick(d, c.models...)
 	kv := pick(d, model.kinds...)
-	opts := d.options(model.path)
+	opts := d.options(model)
 	opts.KV = kv
 	threads, inFlight := d.between(1, 3), pick(d, 1, 1, 8)
 	attempts := d.attempts()

@@ -20,7 +20,7 @@ func TestFamilies(t *testing.T) {
 	modeltest.Families(t, func(t *testing.T, f *modeltest.Family) {
 		be, err := cpu.New(2)
 		require.NoError(t, err)
-		opts := engine.Options{Context: 96, PageSize: 8, StepTokens: 24, MaxSequences: 6, Draft: engine.DraftNGram}
+		opts := engine.Options{Context: max(f.Longest(), 96), PageSize: 8, StepTokens: 24, MaxSequences: 6, Draft: engine.DraftNGram}
 		if f.MTP != nil {
 			opts.Draft = engine.DraftMTP
 		}

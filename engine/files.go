@@ -58,6 +58,9 @@ func (f *files) openDraft(path string) (err error) {
 	if f.draftConfig, err = model.ReadConfig(f.draft); err != nil {
 		return err
 	}
+	if f.draftConfig.States.Layers > 0 {
+		return fmt.Errorf("%s has recurrent layers: use a small model in which all layers have attention", path)
+	}
 	tokens, err := tokenizer.New(f.draft.Meta())
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)

@@ -17,10 +17,12 @@ import (
 // Fit describes how an engine divides its memory. The parts are the weights of the model and of the
 // small model that drafts, if any (field Weights), the memory for steps (Steps), the memory for
 // prompts and results outside of steps (Rows), and the pages of the KV cache, which get all
-// remaining memory.
+// remaining memory. A model with recurrent layers also has states (States).
 type Fit struct {
 	Sequences int   `json:"sequences"`                          // number of sequences in a step for which the memory is divided
 	Weights   int64 `json:"weights"`                            // bytes of weights, as the backend packs them
+	States    int64 `json:"states,omitempty"`                   // bytes of recurrent states: one for each sequence, and a few for the beginnings of prompts
+	State     int64 `json:"state,omitempty"`                    // bytes of one recurrent state
 	Steps     int64 `json:"steps"`                              // bytes of step buffers, tables, scratch memory, and running sequences' tokens
 	Rows      int64 `json:"rows"`                               // bytes for prompts and results outside of steps
 	PerToken  int64 `json:"cache_per_token"`                    // bytes of one position in the KV cache, in all layers
@@ -31,6 +33,8 @@ type Fit struct {
 	Context   int   `json:"context"`                            // maximum number of positions of a sequence
 	Tokens    int   `json:"cache_tokens"`                       // maximum positions of all sequences together, if each has the whole context
 	Pages     int   `json:"cache_pages"`
+
+	slots, drafts int // slots of recurrent states, and rows of their logs
 }
 
 // MaxAutomatic is the maximum number of sequences in a step if Options.MaxSequences is 0.
@@ -41,6 +45,9 @@ const MaxAutomatic = 256
 // more memory than for automaticTokens of each sequence, or for wholeContexts sequences with the
 // whole context.
 const automaticShare, automaticTokens, wholeContexts = 8, 1024, 16
+
+// statesShare is the same as automaticShare for recurrent states.
+const statesShare = 4
 
 // Prompts and results (Fit.Rows) get 1/rowsShare of the memory that is left after weights and
 // steps, but at least minRows and at most maxRows bytes. With a GPU with dedicated memory, they get
@@ -73,10 +80,10 @@ func CheckFit(path string, be compute.Backend, opts Options) (fit Fit, err error
 func (f *files) fit(o *Options, be compute.Backend) (Fit, error) {
 	given, host := *o, be.Plan().Host()
 	if given.MaxSequences > 0 {
-		*o = given.sized(given.MaxSequences, host)
+		*o = f.sized(given, given.MaxSequences, host)
 		return f.fitSized(o, be, 0)
 	}
-	*o = given.sized(1, host)
+	*o = f.sized(given, 1, host)
 	alone, err := f.fitSized(o, be, automaticTokens)
 	if err != nil {
 		return alone, err
@@ -85,15 +92,26 @@ func (f *files) fit(o *Options, be compute.Backend) (Fit, error) {
 		if given.StepTokens > 0 && n > given.StepTokens {
 			continue
 		}
-		sized := given.sized(n, host)
+		sized := f.sized(given, n, host)
 		fit, err := f.fitSized(&sized, be, automaticTokens)
-		if err == nil && fit.Steps-alone.Steps <= fit.Memory/automaticShare && fit.Context >= alone.Context/4*3 &&
+		if err == nil && fit.Steps-alone.Steps <= fit.Memory/automaticShare && fit.States-alone.States <= fit.Memory/statesShare && fit.Context >= alone.Context/4*3 &&
 			fit.Tokens >= n*min(fit.Context, automaticTokens/2) {
 			*o = sized
 			return fit, nil
 		}
 	}
 	return alone, nil
+}
+
+// sized is Options.sized for the model. A step of a model with recurrent states must have room for a
+// chunk of a prompt next to a row of each other sequence.
+func (f *files) sized(o Options, sequences int, host bool) Options {
+	o = o.sized(sequences, host)
+	if f.config.States.Layers > 0 {
+		o.StepTokens = max(o.StepTokens, sequences+compute.ChunkRows)
+		o.PrefillChunk = max(o.PrefillChunk, compute.ChunkRows)
+	}
+	return o
 }
 
 // fitSized is fit for complete options. If each is not 0, the cache gets only as many pages as
@@ -133,6 +151,7 @@ func (f *files) fitSized(o *Options, be compute.Backend, each int) (fit Fit, err
 func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend, each int) error {
 	fit.Context, fit.Pages, fit.PerToken, fit.Windowed, fit.Window = context, 1, 0, 0, 0
 	plan := be.Plan()
+	fit.planStates(f.config.States, o)
 	limits := fit.limits(o)
 	groups := f.config.Groups(limits)
 	slotBytes := int64(0) // bytes of one position in a page, in the caches of both models
@@ -154,7 +173,7 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend, ea
 		}
 	}
 	fit.Weights, fit.Steps = plan.Bytes()
-	free := fit.Memory - fit.Weights - fit.Steps
+	free := fit.Memory - fit.Weights - fit.Steps - fit.States
 	fit.Rows = maxRows
 	if plan.Host() {
 		fit.Rows = max(minRows, min(free/rowsShare, maxRows))
@@ -179,6 +198,24 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend, ea
 	}
 	return nil
 }
+
+// planStates computes the memory of recurrent states.
+func (f *Fit) planStates(shape compute.StateShape, o *Options) {
+	if shape.Layers == 0 {
+		return
+	}
+	f.slots = schedule.Slots(o.MaxSequences)
+	if o.Draft != DraftOff {
+		f.drafts = cmp.Or(o.DraftTokens, stateDrafts)
+	}
+	shape.Drafts = f.drafts
+	f.State = shape.SlotBytes()
+	f.States = int64(f.slots) * f.State
+}
+
+// stateDrafts is the maximum number of drafts of a sequence with a recurrent state in a step, unless
+// Options.DraftTokens is set. Each takes memory in all states.
+const stateDrafts = 4
 
 // positions returns the number of positions that the pages of the cache hold. As many sequences as
 // possible have the whole context, and one more sequence gets the remaining pages. prefill is the
@@ -224,6 +261,9 @@ func (o *Options) memory(be compute.Backend) (int64, error) {
 
 func (f *Fit) tooLittle(o *Options) error {
 	taken := fmt.Sprintf("the weights take %s; steps, prompts and answers take %s;", size(f.Weights), size(f.Steps+f.Rows))
+	if f.States > 0 {
+		taken += fmt.Sprintf(" the states of %d sequences take %s;", o.MaxSequences, size(f.States))
+	}
 	if o.Context == 0 {
 		return fmt.Errorf("%s and the cache needs at least %s, but together they may take only %s; "+
 			"allow more memory (--memory), or use a smaller model or one with fewer bits per weight",
@@ -250,6 +290,8 @@ func (f *Fit) limits(o *Options) model.Limits {
 		Pages:    f.Pages,
 		PageSize: o.PageSize,
 		KV:       o.KV,
+		States:   f.slots,
+		Drafts:   f.drafts,
 
 		RopeContext: cmp.Or(o.Context, f.Trained),
 		// A small model for drafts uses the page tables of the main model, but its layers are

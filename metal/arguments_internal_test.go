@@ -19,8 +19,9 @@ var kernelArguments = map[string]any{
 	"draw.h DrawRowArgs": drawRowArgs{}, "draw.metal DrawArgs": drawArgs{},
 	"experts.h ExpertArgs": expertArgs{}, "route.metal GroupArgs": groupArgs{}, "experts.h RouteArgs": routeArgs{}, "route.metal WeighArgs": weighArgs{},
 	"norm.metal NormArgs": normArgs{}, "product.metal GateArgs": gateArgs{}, "product.metal GatedArgs": gatedArgs{}, "product.metal ProductArgs": productArgs{},
-	"rows.metal AffineArgs": affineArgs{}, "rows.metal EmbedArgs": embedArgs{}, "rows.metal GatherArgs": gatherArgs{}, "sample.metal TopArgs": topArgs{},
-	"store.metal LatentsArgs": latentsArgs{}, "store.metal RopeStoreArgs": ropeStoreArgs{}, "tiles.metal TileArgs": tileArgs{},
+	"rows.metal AffineArgs": affineArgs{}, "rows.metal GatingArgs": gatingArgs{}, "rows.metal SoftCapArgs": softCapArgs{}, "rows.metal EmbedArgs": embedArgs{}, "rows.metal GatherArgs": gatherArgs{}, "sample.metal TopArgs": topArgs{},
+	"recurrence.h RecurrenceArgs": recurrenceArgs{}, "states.metal ConvolveArgs": convolveArgs{}, "states.metal GatedNormArgs": gatedNormArgs{},
+	"store.metal LatentsArgs": latentsArgs{}, "store.metal RopeStoreArgs": ropeStoreArgs{}, "store.metal ShortConvArgs": shortConvArgs{}, "tiles.metal TileArgs": tileArgs{},
 
 	"activations.h LatentArgs": latentArgs{}, "activations.h LatentsArgs": nvidiaLatentsArgs{}, "activations.h NormArgs": normArgs{},
 	"activations.h QuantiseArgs": quantiseArgs{}, "activations.h RotateArgs": rotateArgs{}, "attention.cu AttentionArgs": attentionArgs{},

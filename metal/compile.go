@@ -2,6 +2,7 @@ package metal
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 )
 
@@ -96,6 +97,9 @@ var (
 	pageFiles   = []string{"attention_tile.metal", "attention.metal", "store.metal"}
 )
 
+// stateFiles are the files with kernels for recurrent states.
+var stateFiles = []string{"recurrence.metal", "recurrence_chunks.metal", "states.metal"}
+
 // unit returns the unit that has a file's kernels for a type. kind is empty for kernels that do not
 // depend on a type.
 func (k *kernelSet) unit(file, kind string) unit {
@@ -109,7 +113,7 @@ func (k *kernelSet) unit(file, kind string) unit {
 func (k *kernelSet) units() (list []unit) {
 	info := k.device.Info()
 	for _, file := range Files() {
-		if info.CompilesByType && typedOnly[file] {
+		if info.CompilesByType && (typedOnly[file] || slices.Contains(stateFiles, file)) {
 			continue
 		}
 		list = append(list, k.unit(file, ""))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model"
 	"github.com/ingot-run/ingot/engine/model/modeltest"
@@ -147,4 +148,35 @@ func TestKernelsAreCompiledAtOnce(t *testing.T) {
 	loadMicro(t, be, "../models/tiny-llama.q4_0.gguf", gguf.TypeF16)
 	require.NoError(t, be.Close())
 	require.GreaterOrEqual(t, started, 2)
+}
+
+// TestKernelsOfStatesAreCompiledWhenNeeded checks that a slow compiler compiles the kernels of
+// recurrent states only if states are planned or made, and once.
+func TestKernelsOfStatesAreCompiledWhenNeeded(t *testing.T) {
+	t.Parallel()
+	d := &slowCompiler{}
+	be, err := metal.New(d, metal.Options{})
+	require.NoError(t, err)
+	files := func() (list []string) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, src := range d.compiled {
+			if strings.HasPrefix(src.Name, "recurrence") || src.Name == "states.metal" {
+				list = append(list, src.Name)
+			}
+		}
+		return list
+	}
+	shape := compute.StateShape{Layers: 1, Slots: 1, ConvRows: 3, ConvCols: 8, Heads: 1, KeyDim: 8, ValueDim: 8}
+	require.NoError(t, be.Prepare(be.Plan()))
+	require.Empty(t, files())
+	plan := be.Plan()
+	plan.States(shape)
+	require.NoError(t, be.Prepare(plan))
+	for range 2 {
+		_, err := be.States(shape)
+		require.NoError(t, err)
+	}
+	require.ElementsMatch(t, []string{"recurrence.metal", "recurrence_chunks.metal", "states.metal"}, files())
+	require.NoError(t, be.Close())
 }

@@ -27,6 +27,11 @@ const (
 	attentionPairs = 16 // pairs of a row and a query head per tile of attention
 	valueStride    = 20 // floats per row of 16 values in threadgroup memory
 	scoreStride    = 68 // floats per row of 64 scores
+
+	convolveRows = 8    // maximum number of rows of a sequence that a thread convolves
+	stateKeys    = 128  // maximum length of a key of a recurrent layer
+	stateCols    = 32   // columns of a state per threadgroup of chunk_pass
+	chunkValues  = 8448 // values in scratch memory per chunk and head of a recurrent layer
 )
 
 var portableConstants = map[string]any{
@@ -34,6 +39,7 @@ var portableConstants = map[string]any{
 	"DRAW_PART": compute.DrawPart, "DRAW_HIGHEST": drawHighest, "DRAW_ALL": drawAll, "DRAW_SOME": drawSome, "DRAW_GIVEN": drawGiven, "SPLIT_KEYS": splitKeys,
 	"ALL_STRANDS": strands, "TILE_STRIDE": tileStride, "CHOICES_TILE": choicesTile, "GROUP_THREADS": groupThreads, "ATTENTION_PAIRS": attentionPairs,
 	"VALUE_STRIDE": valueStride, "SCORE_STRIDE": scoreStride,
+	"CHUNK_ROWS": compute.ChunkRows, "CONVOLVE_ROWS": convolveRows, "STATE_KEYS": stateKeys, "STATE_COLS": stateCols, "CHUNK_VALUES": chunkValues,
 }
 
 const (

@@ -39,9 +39,7 @@ func loadFamily(t *testing.T, be *metal.Backend, path string) model.Model {
 	f, err := gguf.Open(path)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
-	limits := modeltest.Limits
-	limits.Context = 256
-	m, err := model.Load(be, f, limits)
+	m, err := model.Load(be, f, modeltest.FamilyLimits)
 	require.NoError(t, err)
 	return m
 }

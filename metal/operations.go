@@ -30,6 +30,11 @@ type (
 		scale float32
 		bias  compute.Weight
 	}
+	gating  struct{ dst, gate compute.Tensor }
+	softCap struct {
+		t     compute.Tensor
+		limit float32
+	}
 	top struct {
 		dst, logits compute.Tensor
 		k           int
@@ -75,6 +80,13 @@ type (
 		cache  *cache
 		layer  int
 	}
+	shortConv struct {
+		c, b, x compute.Tensor
+		w       compute.Weight
+		shape   compute.AttentionShape
+		cache   *cache
+		layer   int
+	}
 	expand struct {
 		fusion
 		dst, ctx compute.Tensor
@@ -110,6 +122,8 @@ type collector struct {
 	gathers       []gather
 	norms         []norm
 	affines       []affine
+	gatings       []gating
+	softCaps      []softCap
 	tops          []top
 	drawings      []drawing
 	products      []product
@@ -118,10 +132,13 @@ type collector struct {
 	latents       []latents
 	absorbs       []absorb
 	attentions    []attention
+	shortConvs    []shortConv
 	expands       []expand
 	routes        []route
 	gatedExperts  []gatedExperts
 	expertsAdds   []expertsAdd
+
+	stateOperations
 }
 
 // call is an operation of a step. With splitBefore, the device may split a long step before it.
@@ -133,9 +150,9 @@ type call struct {
 func (c *collector) reset() {
 	*c = collector{
 		collected: c.collected[:0], operands: c.operands[:0], rows: c.rows[:0], embeddings: c.embeddings[:0], gathers: c.gathers[:0], norms: c.norms[:0],
-		affines: c.affines[:0], tops: c.tops[:0], drawings: c.drawings[:0], products: c.products[:0], gatedProducts: c.gatedProducts[:0], ropeStores: c.ropeStores[:0],
-		latents: c.latents[:0], absorbs: c.absorbs[:0], attentions: c.attentions[:0], expands: c.expands[:0], routes: c.routes[:0],
-		gatedExperts: c.gatedExperts[:0], expertsAdds: c.expertsAdds[:0],
+		affines: c.affines[:0], gatings: c.gatings[:0], softCaps: c.softCaps[:0], tops: c.tops[:0], drawings: c.drawings[:0], products: c.products[:0], gatedProducts: c.gatedProducts[:0], ropeStores: c.ropeStores[:0],
+		latents: c.latents[:0], absorbs: c.absorbs[:0], attentions: c.attentions[:0], shortConvs: c.shortConvs[:0], expands: c.expands[:0], routes: c.routes[:0],
+		gatedExperts: c.gatedExperts[:0], expertsAdds: c.expertsAdds[:0], stateOperations: c.stateOperations.reset(),
 	}
 }
 
@@ -177,6 +194,12 @@ func (c *collector) Affine(t compute.Tensor, scale float32, bias compute.Weight)
 	collect(c, &c.affines, affine{t, scale, bias})
 }
 
+func (c *collector) Gate(dst, gate compute.Tensor) { collect(c, &c.gatings, gating{dst, gate}) }
+
+func (c *collector) SoftCap(t compute.Tensor, limit float32) {
+	collect(c, &c.softCaps, softCap{t, limit})
+}
+
 func (c *collector) Top(dst, logits compute.Tensor, k int) { collect(c, &c.tops, top{dst, logits, k}) }
 
 func (c *collector) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
@@ -209,6 +232,10 @@ func (c *collector) Absorb(dst, q compute.Tensor, kb compute.Weight, table compu
 
 func (c *collector) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
 	collect(c, &c.attentions, attention{dst: dst, q: q, shape: shape, cache: kv.(*cache), layer: layer})
+}
+
+func (c *collector) ShortConv(factor, b, x compute.Tensor, w compute.Weight, shape compute.AttentionShape, kv compute.Cache, layer int) {
+	collect(c, &c.shortConvs, shortConv{factor, b, x, w, shape, kv.(*cache), layer})
 }
 
 func (c *collector) Expand(dst, ctx compute.Tensor, vb compute.Weight) {

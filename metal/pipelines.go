@@ -12,7 +12,7 @@ import (
 var sources = []string{
 	"rows.metal", "norm.metal", "product.metal", "absorb.metal", "store.metal", "attention.metal", "experts.metal",
 	"tiles.metal", "expert_tiles.metal", "route.metal", "sample.metal", "draw.metal",
-	"attention_tile.metal",
+	"attention_tile.metal", "states.metal", "recurrence.metal", "recurrence_chunks.metal",
 }
 
 // Files returns the names of the kernel files, all of which every driver compiles.
@@ -153,10 +153,12 @@ type kernelSet struct {
 	plainTiles bool // tiles do not use simdgroup matrices
 
 	norm, gather, affine, gate, attentionJoin Pipeline
+	sigmoidGate, softCap                      Pipeline
 	chooseExperts, groupExperts, weighExperts Pipeline
 	top                                       Pipeline
 	drawEdits, drawParts, draw                Pipeline
-	drawGroups                                int // simdgroups per row of draw
+	drawGroups                                int          // simdgroups per row of draw
+	states                                    stateKernels // made when they are needed
 }
 
 func newKernelSet(dev *compiler, g Geometry) (*kernelSet, error) {
@@ -171,6 +173,7 @@ func newKernelSet(dev *compiler, g Geometry) (*kernelSet, error) {
 	m := maker{set: k}
 	k.norm, k.gather = m.pipeline("norm.metal", "rms_norm"), m.pipeline("rows.metal", "gather")
 	k.affine = m.pipeline("rows.metal", "affine")
+	k.sigmoidGate, k.softCap = m.pipeline("rows.metal", "sigmoid_gate"), m.pipeline("rows.metal", "soft_cap")
 	k.gate, k.attentionJoin = m.pipeline("product.metal", "gate"), m.pipeline("attention.metal", "attention_join")
 	k.chooseExperts = m.pipeline("route.metal", "choose_experts")
 	k.groupExperts, k.weighExperts = m.pipeline("route.metal", "group_experts"), m.pipeline("route.metal", "weigh_experts")

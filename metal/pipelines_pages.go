@@ -9,10 +9,11 @@ import (
 
 // pageKernels are the pipelines for one type of KV pages.
 type pageKernels struct {
-	ropeStore, latents Pipeline
-	attention          []attentionKernel // sorted by falling number of heads
-	attentionTiles     []attentionKernel
-	chosen             []attentionChoice // choices for single shapes, then the choice for all shapes
+	ropeStore, latents    Pipeline
+	storeGated, shortConv Pipeline
+	attention             []attentionKernel // sorted by falling number of heads
+	attentionTiles        []attentionKernel
+	chosen                []attentionChoice // choices for single shapes, then the choice for all shapes
 }
 
 // attentionKernel is a kernel that processes several query heads of one key head at once. heads is
@@ -68,6 +69,7 @@ func (k *kernelSet) forPages(t gguf.Type) (*pageKernels, error) {
 	m := maker{set: k, kind: t.String()}
 	name := t.String()
 	made := &pageKernels{ropeStore: m.pipeline("store.metal", "rope_store_"+name, 1), latents: m.pipeline("store.metal", "latents_"+name, 1)}
+	made.storeGated, made.shortConv = m.pipeline("store.metal", "store_gated_"+name, 1), m.pipeline("store.metal", "short_conv_"+name, 1)
 	made.attention = m.attention(&attentionFew, t)
 	made.attentionTiles = m.attention(&attentionTiles, t)
 	for _, c := range k.geometry {

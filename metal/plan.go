@@ -18,6 +18,7 @@ type plan struct {
 	positions            int
 	weightTypes          []gguf.Type // types of the planned matrices
 	pageTypes            []gguf.Type // types of the planned caches
+	states               bool        // recurrent states are planned
 }
 
 // Plan implements compute.Backend. The plan does not include memory that the backend has already
@@ -62,6 +63,11 @@ func (p *plan) Cache(shape compute.CacheShape) {
 	p.scratch = max(p.scratch, splitsFor(shape, p.positions))
 }
 
+// States implements compute.Plan.
+func (p *plan) States(shape compute.StateShape) {
+	p.states, p.scratch = true, max(p.scratch, chunkScratch(shape))
+}
+
 func addType(list *[]gguf.Type, t gguf.Type) {
 	if !slices.Contains(*list, t) {
 		*list = append(*list, t)
@@ -80,6 +86,9 @@ func (b *Backend) Prepare(p compute.Plan) error {
 		if err := b.prepare(b.kernels.sources(pageFiles, t.String())); err != nil {
 			return err
 		}
+	}
+	if made.states {
+		return b.prepare(b.kernels.sources(stateFiles, ""))
 	}
 	return nil
 }

@@ -26,6 +26,24 @@ func (o *ropeStore) portable(p *portable) {
 		qkv, angles, in.slots, in.keys, in.values, bind(o.proj.Bias, qkv), bind(o.proj.QueryNorm, qkv), bind(o.proj.KeyNorm, qkv))
 }
 
+type shortConvArgs struct {
+	cols, stride, bStride, xStride, heads, keyDim, valueDim, pageSize, taps uint32
+}
+
+func (o *shortConv) portable(p *portable) {
+	p.locate(o.cache, o.layer)
+	in := p.stored(o.cache, o.layer)
+	a := shortConvArgs{
+		cols: uint32(o.c.Cols), stride: uint32(o.c.Stride), bStride: uint32(o.b.Stride), xStride: uint32(o.x.Stride), heads: uint32(o.shape.KVHeads),
+		keyDim: uint32(o.shape.KeyDim), valueDim: uint32(o.shape.ValueDim), pageSize: uint32(o.cache.shape.PageSize),
+		taps: uint32(weightOf(o.w).in / o.c.Cols),
+	}
+	kernels := o.cache.kernels
+	record(p.step, "store_gated", kernels.storeGated, grid{x: o.x.Rows, y: 1, simdgroups: storeGroups}, &a, at(o.b), into(o.x), in.slots, in.keys, in.values)
+	record(p.step, "short_conv", kernels.shortConv, byColumn(o.c.Cols, o.c.Rows), &a,
+		into(o.c), at(o.x), bind(o.w, Binding{}), in.slots, in.keys, in.values, p.tables)
+}
+
 type latentsArgs struct {
 	stride, dstStride, q, latent, dims, pageSize uint32
 	eps                                          float32

@@ -57,6 +57,25 @@ func (o *affine) portable(p *portable) {
 	record(p.step, "affine", p.kernels.affine, byColumn(o.t.Cols, o.t.Rows), &a, into(o.t), bind(o.bias, at(o.t)))
 }
 
+type gatingArgs struct {
+	cols, gates, gateStride, stride uint32
+}
+
+func (o *gating) portable(p *portable) {
+	a := gatingArgs{cols: uint32(o.dst.Cols), gates: uint32(o.gate.Cols), gateStride: uint32(o.gate.Stride), stride: uint32(o.dst.Stride)}
+	record(p.step, "sigmoid_gate", p.kernels.sigmoidGate, byColumn(o.dst.Cols, o.dst.Rows), &a, at(o.gate), into(o.dst))
+}
+
+type softCapArgs struct {
+	cols, stride uint32
+	limit        float32
+}
+
+func (o *softCap) portable(p *portable) {
+	a := softCapArgs{cols: uint32(o.t.Cols), stride: uint32(o.t.Stride), limit: o.limit}
+	record(p.step, "soft_cap", p.kernels.softCap, byColumn(o.t.Cols, o.t.Rows), &a, into(o.t))
+}
+
 type topArgs struct {
 	cols, k, srcStride, dstStride uint32
 }

@@ -43,6 +43,8 @@ type step struct {
 
 	pairs                          Binding // tiles of attention for pairHeads heads per key head; they begin at row pairFrom
 	pairHeads, pairFrom, pairCount int
+
+	states stateLists
 }
 
 // longRows is the minimum number of rows of one sequence for which a step counts as long.
@@ -113,7 +115,7 @@ func (s *step) upload() error {
 // Begin implements compute.Backend.
 func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	s := &b.step
-	s.batch, s.err, s.unread, s.pairHeads = batch, s.unread, nil, 0
+	s.batch, s.err, s.unread, s.pairHeads, s.states.made = batch, s.unread, nil, 0, false
 	s.long, s.splitNext = s.rowsBefore(longRows) < len(batch.Tokens), false
 	s.reset()
 	if s.inFlight == maxInFlight {

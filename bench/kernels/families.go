@@ -57,7 +57,7 @@ func families() []family {
 	for _, rows := range rowCounts {
 		add("rope and store", gguf.TypeF16, rows, 0, ropeWork)
 	}
-	return all
+	return append(all, stateFamilies()...)
 }
 
 func productWork(r *rig, f *family) work {

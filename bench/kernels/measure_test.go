@@ -16,7 +16,7 @@ import (
 // with INGOT_LONG=1.
 func TestMeasure(t *testing.T) {
 	t.Parallel()
-	quick := []string{"mla", "rmsnorm", "rope and store"}
+	quick := []string{"mla", "rmsnorm", "rope and store", "convolution", "delta rule", "scan", "gated norm"}
 	seen := map[string]bool{}
 	for _, f := range families() {
 		if seen[f.Family] || !slices.Contains(quick, f.Family) && os.Getenv("INGOT_LONG") == "" {

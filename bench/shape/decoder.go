@@ -21,10 +21,11 @@ type decoder struct {
 	experts, used, expertFFN, dense                              int // dense is the number of leading layers without experts
 
 	qkvBias, outputBias, headNorms, projectionNorms, sinks bool
-	noPreNorms, postNorms, fusedIn, fusedUp                bool
+	noPreNorms, postNorms, fusedIn, fusedUp, attnGate      bool
 	expertBias, correction, shared                         bool
 	ffnNorm                                                string // "" for ffn_norm
 	settings                                               map[string]any
+	attention                                              []int // layers with attention; the others have convolutions. nil if all have attention
 }
 
 // decoders has the shapes by name. The sizes are those of the models' config.json files.
@@ -100,6 +101,25 @@ var decoders = map[string]decoder{
 	},
 	// HuggingFaceTB/SmolLM3-3B
 	"smollm3-3b": {arch: "smollm3", hidden: 2048, layers: 36, ffn: 11008, heads: 16, kvHeads: 4, headDim: 128, vocab: 128256, context: 65536, base: 5e6},
+	// LiquidAI/LFM2-1.2B and LFM2-8B-A1B
+	"lfm2-1.2b": {
+		arch: "lfm2", hidden: 2048, layers: 16, ffn: 8192, heads: 32, kvHeads: 8, headDim: 64, vocab: 65536, context: 128000, base: 1e6,
+		headNorms: true, attention: []int{2, 5, 8, 10, 12, 14}, settings: map[string]any{"shortconv.l_cache": uint32(taps)},
+	},
+	"lfm2-8b-a1b": {
+		arch: "lfm2moe", hidden: 2048, layers: 24, ffn: 7168, heads: 32, kvHeads: 8, headDim: 64, vocab: 65536, context: 128000, base: 1e6,
+		headNorms: true, attention: []int{2, 6, 10, 14, 18, 21}, experts: 32, used: 4, expertFFN: 1792, dense: 2, correction: true,
+		settings: map[string]any{"shortconv.l_cache": uint32(taps), "leading_dense_block_count": uint32(2), "expert_gating_func": uint32(2)},
+	},
+	// meta-models/Muse-Glimmer-30B
+	"muse-glimmer-30b": {
+		arch: "muse-glimmer", hidden: 6656, layers: 52, ffn: 19968, heads: 32, kvHeads: 2, headDim: 128, vocab: 202048, context: 131072, base: 5e5,
+		headNorms: true, postNorms: true, attnGate: true, untied: true,
+		settings: map[string]any{
+			"attention.sliding_window": uint32(2048), "attention.sliding_window_pattern": uint32(4), "logit_scale": float32(0.19611613513818404),
+			"final_logit_softcapping": float32(20),
+		},
+	},
 	// ibm-granite/granite-3.3-2b-instruct
 	"granite-3.3-2b": {
 		arch: "granite", hidden: 2048, layers: 40, ffn: 8192, heads: 32, kvHeads: 8, headDim: 64, vocab: 49159, context: 131072, base: 1e7,
@@ -108,6 +128,9 @@ var decoders = map[string]decoder{
 		},
 	},
 }
+
+// taps is the number of rows of a convolution.
+const taps = 3
 
 // decoderNames lists the names of the shapes. A name can be followed by a number of layers.
 var decoderNames = strings.Join(slices.Sorted(maps.Keys(decoders)), "[:LAYERS], ") + "[:LAYERS]"
@@ -147,7 +170,17 @@ func (d *decoder) meta(name string) func(m *gguf.Metadata) {
 		set("block_count", uint32(d.layers))
 		set("feed_forward_length", uint32(d.ffn))
 		set("attention.head_count", uint32(d.heads))
-		set("attention.head_count_kv", uint32(d.kvHeads))
+		if d.attention == nil {
+			set("attention.head_count_kv", uint32(d.kvHeads))
+		} else {
+			heads := make([]int32, d.layers)
+			for i := range heads {
+				if slices.Contains(d.attention, i) {
+					heads[i] = int32(d.kvHeads)
+				}
+			}
+			set("attention.head_count_kv", heads)
+		}
 		set("attention.key_length", uint32(d.headDim))
 		set("attention.value_length", uint32(d.headDim))
 		set("attention.layer_norm_rms_epsilon", float32(1e-5))
@@ -181,6 +214,7 @@ func (d *decoder) layer(b *builder, i int) {
 	bias := func(s string) string { return fmt.Sprintf("blk.%d.%s.bias", i, s) }
 	queries, keys := d.heads*d.headDim, d.kvHeads*d.headDim
 	ffnNorm := cmp.Or(d.ffnNorm, "ffn_norm")
+	attends := d.attention == nil || slices.Contains(d.attention, i)
 	for _, v := range []struct {
 		have bool
 		name string
@@ -190,21 +224,31 @@ func (d *decoder) layer(b *builder, i int) {
 		{d.postNorms, in("post_attention_norm"), d.hidden}, {d.postNorms, in("post_ffw_norm"), d.hidden},
 		{d.qkvBias, bias("attn_q"), queries}, {d.qkvBias, bias("attn_k"), keys}, {d.qkvBias, bias("attn_v"), keys},
 		{d.outputBias, bias("attn_output"), d.hidden}, {d.sinks, in("attn_sinks"), d.heads},
-		{d.headNorms, in("attn_q_norm"), d.headDim}, {d.headNorms, in("attn_k_norm"), d.headDim},
+		{d.headNorms && attends, in("attn_q_norm"), d.headDim}, {d.headNorms && attends, in("attn_k_norm"), d.headDim},
 		{d.projectionNorms, in("attn_q_norm"), queries}, {d.projectionNorms, in("attn_k_norm"), keys},
 	} {
 		if v.have {
 			b.floats(v.name, v.n)
 		}
 	}
-	if d.fusedIn {
+	switch {
+	case !attends:
+		b.matrix(in("shortconv.in_proj"), d.hidden, 3*d.hidden)
+		b.floats(in("shortconv.conv"), taps, d.hidden)
+		b.matrix(in("shortconv.out_proj"), d.hidden, d.hidden)
+	case d.fusedIn:
 		b.matrix(in("attn_qkv"), d.hidden, queries+2*keys)
-	} else {
+	default:
 		b.matrix(in("attn_q"), d.hidden, queries)
 		b.matrix(in("attn_k"), d.hidden, keys)
 		b.matrix(in("attn_v"), d.hidden, keys)
 	}
-	b.matrix(in("attn_output"), queries, d.hidden)
+	if attends {
+		b.matrix(in("attn_output"), queries, d.hidden)
+	}
+	if d.attnGate {
+		b.matrix(in("attn_gate"), d.hidden, queries)
+	}
 	switch {
 	case d.experts > 0 && i >= d.dense:
 		d.mixture(b, in, bias)

@@ -39,6 +39,9 @@ type Backend interface {
 	Rope(f RopeFreqs, positions int) (Rope, error)
 	// Cache makes the KV pages of a model.
 	Cache(shape CacheShape) (Cache, error)
+	// States makes the recurrent states of a model. The error is ErrNoStates if the backend does
+	// not support them.
+	States(shape StateShape) (States, error)
 	// Plan returns an empty plan, which adds up the memory that the backend would allocate for
 	// models. A plan itself allocates none of it.
 	Plan() Plan
@@ -63,12 +66,13 @@ type Backend interface {
 type Preparer interface {
 	Backend
 	// Prepare starts to compile what a plan of this backend needs, and does not wait for the end.
-	// Weight and Cache wait for what they need, and return the errors.
+	// Weight, Cache and States wait for what they need, and return the errors.
 	Prepare(p Plan) error
 }
 
 // Plan adds up the memory that a backend would allocate. Each method has the name of the Backend
-// method that would allocate the memory. The pages of the KV cache are not counted.
+// method that would allocate the memory. The pages of the KV cache and
+// the slots of recurrent states are not counted.
 type Plan interface {
 	// Weight adds the memory of a weight made from a tensor. It does not read the tensor's data.
 	Weight(t gguf.Tensor) error
@@ -80,6 +84,9 @@ type Plan interface {
 	Rope(dims, positions int)
 	// Cache adds the memory that attention needs in addition to the cache's pages.
 	Cache(shape CacheShape)
+	// States adds the memory that operations with recurrent states need in addition to the slots,
+	// which have StateShape.SlotBytes each.
+	States(shape StateShape)
 	// Bytes returns the bytes of the weights, as the backend packs them, and the bytes for steps:
 	// buffers, tables, and the backend's memory within operations.
 	Bytes() (weights, steps int64)
@@ -208,6 +215,9 @@ type Seq struct {
 	// Further has the page tables of the other groups of layers; see CacheShape. Entries for pages
 	// before the sliding window of the first row are not used, but must be valid page numbers.
 	Further [][]int32
+	// State describes what the step does with the sequence's recurrent state, if the model has
+	// recurrent layers.
+	State SeqState
 }
 
 // Table returns the page table of a group of layers.

@@ -19,6 +19,8 @@ type Step interface {
 	// Affine changes rows in place: t[r] = scale·t[r] + bias. bias has a value for each column; it
 	// can be nil.
 	Affine(t Tensor, scale float32, bias Weight)
+	// SoftCap limits values in place: t[r] = limit·tanh(t[r]/limit).
+	SoftCap(t Tensor, limit float32)
 	// MatMul writes the products of x with all weights side by side: dst[r] = [w0·x[r], w1·x[r],
 	// …].
 	MatMul(dst, x Tensor, w ...Weight)
@@ -46,6 +48,16 @@ type Step interface {
 	// Attention writes the attention of each query head over the cached positions of the row's
 	// sequence. q is [rows, ≥Heads*KeyDim], dst is [rows, Heads*ValueDim].
 	Attention(dst, q Tensor, shape AttentionShape, cache Cache, layer int)
+	// ShortConv computes a causal convolution with gates, as in LFM2. It changes x to s = b·x, and
+	// stores s in the cache: the first columns like keys, those after KVHeads*KeyDim like values.
+	// With the stored s of earlier positions, which are 0 before position 0, and s of the row itself
+	// as it is, it then changes the row c at position p:
+	//
+	//	c ← c·Σ_j w[j]·s_{p-taps+1+j}
+	//
+	// The tensors have the same number of columns, whole heads of the shape. w has taps values for
+	// each column, {taps*columns}, those of column 0 first, that of the row itself last.
+	ShortConv(c, b, x Tensor, w Weight, shape AttentionShape, cache Cache, layer int)
 	// Expand projects MLA's contexts out of the latent space: per head, dst = vb[head]·ctx. vb has
 	// shape {latent, value, heads}; ctx is [rows, heads*latent], dst is [rows, heads*value].
 	Expand(dst, ctx Tensor, vb Weight)
@@ -63,6 +75,56 @@ type Step interface {
 	// ExpertsAdd adds the experts' down products to dst: dst[r] += Σ weight·(down[expert]·h[r,
 	// expert] + bias[expert]) + shared down·h[r, shared]. h is the result of GatedExperts.
 	ExpertsAdd(dst, h, routing Tensor, e Experts)
+
+	// Convolve writes a causal convolution of each column over the rows of a sequence, with an
+	// activation: dst[t] = silu(bias + Σ w[j]·x[t-ConvRows+j]) for j = 0 … ConvRows. w has ConvRows+1
+	// values for each column, {(ConvRows+1)*ConvCols}: those of column 0 first, the oldest row's
+	// first. bias is {ConvCols} or nil. Rows before the sequence's first row in the batch come from
+	// its state (see SeqState), and are 0 before position 0. dst and x are [rows, ConvCols] and do
+	// not overlap.
+	Convolve(dst, x Tensor, w, bias Weight, states States, layer int)
+	// DeltaNet computes the gated delta rule. A row of qkv is [queries KeyHeads*KeyDim | keys
+	// KeyHeads*KeyDim | values Heads*ValueDim]; a row of gates is [b Heads | a Heads]; dst is
+	// [rows, Heads*ValueDim]. For each head, with its key head's query q and key k, its value v,
+	// and its matrix S of KeyDim x ValueDim, which is 0 before position 0:
+	//
+	//	q ← q/√(Σq²+Eps)/√KeyDim;  k ← k/√(Σk²+Eps)
+	//	β = σ(b);  g = Decay·softplus(a+Bias)
+	//	S ← e^g·S;  S ← S + k·β(v - Sᵀk)ᵀ;  dst = Sᵀq
+	//
+	// Rows of the prompt are computed in chunks of up to ChunkRows rows, with G_i = g_1 + … + g_i
+	// and S the matrix before the chunk; see SeqState:
+	//
+	//	u_i = β_i·(v_i - e^{G_i}·Sᵀk_i) - β_i·Σ_{j<i} (k_i·k_j)·e^{G_i-G_j}·u_j
+	//	dst_i = e^{G_i}·Sᵀq_i + Σ_{j≤i} (q_i·k_j)·e^{G_i-G_j}·u_j
+	//	S ← e^{G_n}·S + Σ_j e^{G_n-G_j}·k_j·u_jᵀ
+	//
+	// A row does not depend on later rows of its chunk. qkv, gates and dst do not overlap.
+	DeltaNet(dst, qkv, gates Tensor, d Delta, states States, layer int)
+	// Scan computes the state space model of Mamba-2. A row of xbc is [x Heads*ValueDim | B
+	// Groups*KeyDim | C Groups*KeyDim]; dt and dst are [rows, Heads] and [rows, Heads*ValueDim].
+	// For each head, with its group's B and C, and its matrix S of KeyDim x ValueDim, which is 0
+	// before position 0:
+	//
+	//	δ = softplus(dt+Bias);  g = Decay·δ;  u = δ·x
+	//	S ← e^g·S + B·uᵀ;  dst = Sᵀ·C + Skip·x
+	//
+	// Rows of the prompt are computed in chunks of up to ChunkRows rows, with G_i = g_1 + … + g_i
+	// and S the matrix before the chunk; see SeqState:
+	//
+	//	dst_i = e^{G_i}·Sᵀ·C_i + Σ_{j≤i} (C_i·B_j)·e^{G_i-G_j}·u_j + Skip·x_i
+	//	S ← e^{G_n}·S + Σ_j e^{G_n-G_j}·B_j·u_jᵀ
+	//
+	// A row does not depend on later rows of its chunk. The log of drafts has B, u and e^g. xbc, dt
+	// and dst do not overlap.
+	Scan(dst, xbc, dt Tensor, sc Scan, states States, layer int)
+	// GatedNorm norms runs of n.Dims values of each row, and multiplies them by a gate: dst =
+	// x/√(mean(x²)+Eps)·Gain·silu(gate). With n.GateFirst, x·silu(gate) takes the place of x, and
+	// the gate is not applied again. All tensors have the same columns; dst may be x.
+	GatedNorm(dst, x, gate Tensor, n GatedNorm)
+	// Gate multiplies rows by the sigmoid of a gate: dst[r] *= σ(gate[r]). gate has dst's columns,
+	// or a single one, which applies to the whole row.
+	Gate(dst, gate Tensor)
 
 	// Top finds the k highest logits of each row: dst[r] = [their ids | their values | log Σ
 	// exp(logit) over the row]. The highest logit is first; of equal logits, the lower id is first.

@@ -52,6 +52,7 @@ type scratch struct {
 	pageValues []float32 // a page's values, converted
 	queryAt    []int64   // indices where the queries of a block start
 	resultAt   []int64   // indices where the queries' results start
+	chunk      chunk     // memory of DeltaNet
 
 	// The memory of Draw.
 

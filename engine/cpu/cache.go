@@ -84,14 +84,7 @@ func (c *cache) rows(layer []byte, cols, dims int, page int32, head, slot int) u
 // after another, each with dims values.
 func (b *Backend) store(thread int, c *cache, layer []byte, src []float32, dims int, page int32, slot int) {
 	for head := range len(src) / dims {
-		dst, line := c.rows(layer, len(src), dims, page, head, slot), src[head*dims:(head+1)*dims]
-		if c.to == nil {
-			copy(unsafe.Slice((*float32)(dst), dims), line)
-			continue
-		}
-		a := &b.scratch[thread].convert
-		a.Dst, a.Src, a.N = dst, unsafe.Pointer(&line[0]), int64(dims)
-		c.to(a)
+		b.encode(thread, c, c.rows(layer, len(src), dims, page, head, slot), src[head*dims:(head+1)*dims])
 	}
 }
 

@@ -54,6 +54,11 @@ func (p *plan) Cache(s compute.CacheShape) {
 	}
 }
 
+// States implements compute.Plan. Each thread has the memory of a chunk.
+func (p *plan) States(s compute.StateShape) {
+	p.steps += 4 * int64(p.threads) * int64(chunkValues(s.KeyDim, s.ValueDim))
+}
+
 // Bytes implements compute.Plan. Each thread has memory for the scores of a block of queries and
 // for the results of a gated tile. This memory exists twice: for steps that divide the weights
 // among the threads, and for steps that divide the rows (shards). The quantised activations also

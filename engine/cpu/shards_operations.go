@@ -21,6 +21,7 @@ type operation struct {
 	activation      compute.Activation
 	route           compute.RouteShape
 	experts         compute.Experts
+	norm            compute.GatedNorm
 	rows            []int32
 	k               int
 	draws           []compute.Draw
@@ -55,6 +56,10 @@ func (l *shards) RMSNormAdd(dst, src compute.Tensor, gain compute.Weight, eps fl
 
 func (l *shards) Affine(t compute.Tensor, scale float32, bias compute.Weight) {
 	l.add(operation{dst: t, a: bias, scale: scale}, func(o *operation, s *step, p part) { s.Affine(p.dst, o.scale, o.a) })
+}
+
+func (l *shards) SoftCap(t compute.Tensor, limit float32) {
+	l.add(operation{dst: t, scale: limit}, func(o *operation, s *step, p part) { s.SoftCap(p.dst, o.scale) })
 }
 
 func (l *shards) MatMul(dst, x compute.Tensor, w ...compute.Weight) {
@@ -93,6 +98,17 @@ func (l *shards) Attention(dst, q compute.Tensor, shape compute.AttentionShape, 
 	})
 }
 
+// ShortConv is two operations, since its second part reads what the first part of other rows has
+// stored.
+func (l *shards) ShortConv(c, b, x compute.Tensor, w compute.Weight, shape compute.AttentionShape, kv compute.Cache, layer int) {
+	l.add(operation{dst: x, x: b, attention: shape, cache: kv, layer: layer}, func(o *operation, s *step, p part) {
+		s.storeGated(p.x, p.dst, o.attention, o.cache, o.layer)
+	})
+	l.add(operation{readsCache: true, dst: c, x: x, a: w, attention: shape, cache: kv, layer: layer}, func(o *operation, s *step, p part) {
+		s.convolveStored(p.dst, p.x, o.a, o.attention, o.cache, o.layer)
+	})
+}
+
 func (l *shards) Expand(dst, ctx compute.Tensor, vb compute.Weight) {
 	l.add(operation{dst: dst, x: ctx, a: vb}, func(o *operation, s *step, p part) { s.Expand(p.dst, p.x, o.a) })
 }
@@ -113,6 +129,32 @@ func (l *shards) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	l.add(operation{dst: dst, x: h, routing: routing, experts: e}, func(o *operation, s *step, p part) {
 		s.ExpertsAdd(p.dst, p.x, p.routing, o.experts)
 	})
+}
+
+// Convolve runs on all threads at once: the rows of a sequence depend on one another.
+func (l *shards) Convolve(dst, x compute.Tensor, w, bias compute.Weight, st compute.States, layer int) {
+	l.flush()
+	l.whole.Convolve(dst, x, w, bias, st, layer)
+}
+
+// DeltaNet runs on all threads at once, as Convolve does.
+func (l *shards) DeltaNet(dst, qkv, gates compute.Tensor, d compute.Delta, st compute.States, layer int) {
+	l.flush()
+	l.whole.DeltaNet(dst, qkv, gates, d, st, layer)
+}
+
+// Scan runs on all threads at once, as Convolve does.
+func (l *shards) Scan(dst, xbc, dt compute.Tensor, sc compute.Scan, st compute.States, layer int) {
+	l.flush()
+	l.whole.Scan(dst, xbc, dt, sc, st, layer)
+}
+
+func (l *shards) GatedNorm(dst, x, gate compute.Tensor, n compute.GatedNorm) {
+	l.add(operation{dst: dst, x: x, routing: gate, norm: n}, func(o *operation, s *step, p part) { s.GatedNorm(p.dst, p.x, p.routing, o.norm) })
+}
+
+func (l *shards) Gate(dst, gate compute.Tensor) {
+	l.add(operation{dst: dst, x: gate}, func(_ *operation, s *step, p part) { s.Gate(p.dst, p.x) })
 }
 
 func (l *shards) Top(dst, logits compute.Tensor, k int) {

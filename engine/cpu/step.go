@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"math"
+
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
@@ -20,11 +22,15 @@ type step struct {
 	experts   experts
 	probs     compute.Tensor // [rows, experts] the routers' probabilities
 	attention attention
+	convolve  convolve
+	delta     delta
+	scan      scan
 	byRow     rowsTask
 }
 
 func (s *step) begin(b *Backend) {
 	s.Backend = b
+	s.convolve.step, s.delta.step, s.scan.step = s, s, s
 	s.quantiser.step, s.product.step, s.gated.step, s.experts.step, s.attention.step, s.byRow.step = s, s, s, s, s, s
 }
 
@@ -90,6 +96,8 @@ type rowsTask struct {
 	outStride int
 	inStride  int
 	route     compute.RouteShape
+	gatedNorm compute.GatedNorm
+	other     compute.Tensor
 	best      int // number of values for Top
 	draws     []compute.Draw
 	earlier   compute.Tensor
@@ -157,8 +165,9 @@ func (s *step) RMSNormAdd(dst, src compute.Tensor, gain compute.Weight, eps floa
 func (t *rowsTask) normAdd(thread, r int) {
 	m := &t.step.scratch[thread]
 	m.normed = grow(m.normed, len(t.gain))
-	t.step.norm(thread, m.normed, row(t.src, r), t.gain, t.eps)
-	addTo(row(t.dst, r), m.normed)
+	normed := m.normed[:len(t.gain)]
+	t.step.norm(thread, normed, row(t.src, r), t.gain, t.eps)
+	addTo(row(t.dst, r), normed)
 }
 
 func (s *step) Affine(t compute.Tensor, scale float32, bias compute.Weight) {
@@ -174,6 +183,27 @@ func (t *rowsTask) affine(_, r int) {
 		}
 	}
 	addTo(line, t.bias)
+}
+
+// expValues is the number of values that can be copied in the time of an exponential.
+const expValues = 16
+
+// capped is the number of values of a row that SoftCap computes in one part, since the rows of
+// logits are few and long.
+const capped = 4096
+
+func (s *step) SoftCap(t compute.Tensor, limit float32) {
+	s.byRow.dst, s.byRow.scale = t, limit
+	s.byRow.run((*rowsTask).softCap, t.Rows*((t.Cols+capped-1)/capped), expValues*min(t.Cols, capped))
+}
+
+func (t *rowsTask) softCap(_, i int) {
+	each := (t.dst.Cols + capped - 1) / capped
+	line := row(t.dst, i/each)[i%each*capped:]
+	limit := float64(t.scale)
+	for i, v := range line[:min(len(line), capped)] {
+		line[i] = float32(limit * math.Tanh(float64(v)/limit))
+	}
 }
 
 func addTo(dst, v []float32) {

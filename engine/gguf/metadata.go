@@ -61,6 +61,9 @@ func (m *Metadata) Bool(key string) (bool, error) { return get[bool](m, key) }
 // Strings returns an array of strings. The slice belongs to the metadata: do not change it.
 func (m *Metadata) Strings(key string) ([]string, error) { return get[[]string](m, key) }
 
+// Bools returns an array of booleans. The slice belongs to the metadata: do not change it.
+func (m *Metadata) Bools(key string) ([]bool, error) { return get[[]bool](m, key) }
+
 func get[T any](m *Metadata, key string) (T, error) {
 	var zero T
 	v, ok := m.values[key]

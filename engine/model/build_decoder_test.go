@@ -1,6 +1,9 @@
 package model_test
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+)
 
 // decoderLayout describes how a decoder's file differs from a Llama file in tensors and settings. A
 // file has two layers.
@@ -8,9 +11,11 @@ type decoderLayout struct {
 	arch                                           string
 	qkvBias, outputBias, headNorms, wholeNorms     bool
 	noPreNorms, postNorms, sinks, fusedUp, fusedIn bool
+	attnGate, convolution                          bool   // convolution: of the first layer
 	ffnNorm                                        string // "" for ffn_norm
 	experts, expertBias, correction, shared, mtp   bool
 	dense                                          int // leading layers without experts
+	recurrent, gatedHeads, sharedGate              bool
 	settings                                       map[string]any
 }
 
@@ -39,9 +44,56 @@ var decoderLayouts = []decoderLayout{
 	{arch: "phi3", fusedUp: true, fusedIn: true, settings: map[string]any{"attention.sliding_window": 20}},
 	{arch: "olmo2", wholeNorms: true, noPreNorms: true, postNorms: true},
 	{arch: "smollm3"},
+	{arch: "lfm2", headNorms: true, convolution: true, settings: map[string]any{
+		"attention.head_count_kv": []int32{0, 2}, "shortconv.l_cache": 3,
+	}},
+	{arch: "lfm2moe", headNorms: true, convolution: true, experts: true, correction: true, dense: 1, settings: map[string]any{
+		"attention.head_count_kv": []int32{0, 1}, "shortconv.l_cache": 4, "leading_dense_block_count": 1, "expert_gating_func": 2,
+	}},
+	{arch: "muse-glimmer", headNorms: true, postNorms: true, attnGate: true, settings: map[string]any{
+		"attention.sliding_window": 5, "attention.sliding_window_pattern": []bool{true, false}, "logit_scale": float32(0.5), "final_logit_softcapping": float32(2),
+	}},
+	{
+		arch: "qwen35", headNorms: true, recurrent: true, gatedHeads: true, ffnNorm: "post_attention_norm", settings: recurrentSettings,
+	},
+	{
+		arch: "qwen35moe", headNorms: true, recurrent: true, gatedHeads: true, ffnNorm: "post_attention_norm", settings: recurrentMixture,
+		experts: true, shared: true, sharedGate: true, mtp: true,
+	},
 	{arch: "granite", settings: map[string]any{
 		"logit_scale": float32(4), "residual_scale": float32(0.5), "embedding_scale": float32(3), "attention.scale": float32(0.25),
 	}},
+}
+
+// Settings of layouts in which the first layer is recurrent and the second one has attention.
+var (
+	recurrentSettings = map[string]any{
+		"full_attention_interval": 2, "rope.dimension_count": 4, "rope.dimension_sections": []int32{1, 1, 0, 0}, "attention.key_length": decoderHead,
+		"ssm.conv_kernel": 4, "ssm.state_size": deltaDim, "ssm.group_count": deltaKeyHeads, "ssm.time_step_rank": deltaHeads, "ssm.inner_size": deltaHeads * deltaDim,
+	}
+	recurrentMixture = func() map[string]any {
+		all := maps.Clone(recurrentSettings)
+		all["expert_shared_feed_forward_length"] = decoderExpertFFN
+		all["nextn_predict_layers"] = 1
+		return all
+	}()
+)
+
+const deltaHeads, deltaKeyHeads, deltaDim = 4, 2, 8
+
+// delta adds a recurrent layer in place of attention.
+func (l *decoderLayout) delta(b *build, i int) {
+	name := func(s string) string { return blockName(i, s) }
+	const cols = (2*deltaKeyHeads + deltaHeads) * deltaDim
+	b.weight(name("attn_qkv"), 0, hidden, cols)
+	b.weight(name("attn_gate"), 0, hidden, deltaHeads*deltaDim)
+	b.weight(name("ssm_alpha"), 0, hidden, deltaHeads)
+	b.weight(name("ssm_beta"), 0, hidden, deltaHeads)
+	b.weight(name("ssm_conv1d"), 0, 4, cols)
+	b.vector(fmt.Sprintf("blk.%d.ssm_dt.bias", i), deltaHeads)
+	b.floats(fmt.Sprintf("blk.%d.ssm_a", i), []float32{-0.1, -2, -0.5, -9}, deltaHeads)
+	b.vector(name("ssm_norm"), deltaDim)
+	b.weight(name("ssm_out"), 0, deltaHeads*deltaDim, hidden)
 }
 
 func (l *decoderLayout) build() *build {
@@ -85,15 +137,35 @@ func (l *decoderLayout) build() *build {
 func (l *decoderLayout) layer(b *build, i int) {
 	name := func(s string) string { return blockName(i, s) }
 	bias := func(s string) string { return fmt.Sprintf("blk.%d.%s.bias", i, s) }
-	const queries, keys = decoderHeads * decoderHead, decoderKVHeads * decoderHead
-	if l.fusedIn {
+	queries, keys := decoderHeads*decoderHead, decoderKVHeads*decoderHead
+	if list, ok := l.settings["attention.head_count_kv"].([]int32); ok {
+		keys = int(list[i]) * decoderHead
+	}
+	attends := i > 0 || !l.convolution && !l.recurrent
+	switch {
+	case l.recurrent && !attends:
+		l.delta(b, i)
+	case l.convolution && !attends:
+		b.weight(name("shortconv.in_proj"), 0, hidden, 3*hidden)
+		b.weight(name("shortconv.conv"), 0, l.settings["shortconv.l_cache"].(int), hidden)
+		b.weight(name("shortconv.out_proj"), 0, hidden, hidden)
+	case l.fusedIn:
 		b.weight(name("attn_qkv"), 0, hidden, queries+2*keys)
-	} else {
+	case l.gatedHeads:
+		b.weight(name("attn_q"), 0, hidden, 2*queries)
+	default:
 		b.weight(name("attn_q"), 0, hidden, queries)
+	}
+	if attends && !l.fusedIn {
 		b.weight(name("attn_k"), 0, hidden, keys)
 		b.weight(name("attn_v"), 0, hidden, keys)
 	}
-	b.weight(name("attn_output"), 0, queries, hidden)
+	if attends {
+		b.weight(name("attn_output"), 0, queries, hidden)
+	}
+	if l.attnGate {
+		b.weight(name("attn_gate"), 0, hidden, queries)
+	}
 	ffnNorm := l.ffnNorm
 	if ffnNorm == "" {
 		ffnNorm = "ffn_norm"
@@ -106,7 +178,7 @@ func (l *decoderLayout) layer(b *build, i int) {
 	}{
 		{l.qkvBias, bias("attn_q"), queries}, {l.qkvBias, bias("attn_k"), keys}, {l.qkvBias, bias("attn_v"), keys},
 		{l.outputBias, bias("attn_output"), hidden}, {l.sinks, name("attn_sinks"), decoderHeads},
-		{l.headNorms, name("attn_q_norm"), decoderHead}, {l.headNorms, name("attn_k_norm"), decoderHead},
+		{l.headNorms && attends, name("attn_q_norm"), decoderHead}, {l.headNorms && attends, name("attn_k_norm"), decoderHead},
 		{l.wholeNorms, name("attn_q_norm"), queries}, {l.wholeNorms, name("attn_k_norm"), keys},
 		{!l.noPreNorms, name("attn_norm"), hidden}, {!l.noPreNorms, name(ffnNorm), hidden},
 		{l.postNorms, name("post_attention_norm"), hidden}, {l.postNorms, name("post_ffw_norm"), hidden},
@@ -143,5 +215,8 @@ func (l *decoderLayout) mixture(b *build, name, bias func(string) string) {
 		b.weight(name("ffn_gate_shexp"), 0, hidden, decoderExpertFFN)
 		b.weight(name("ffn_up_shexp"), 0, hidden, decoderExpertFFN)
 		b.weight(name("ffn_down_shexp"), 0, decoderExpertFFN, hidden)
+	}
+	if l.sharedGate {
+		b.vector(name("ffn_gate_inp_shexp"), hidden)
 	}
 }

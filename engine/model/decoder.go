@@ -10,13 +10,16 @@ import (
 // experts. All families are decoders. Their files describe how their layers differ: see design.
 type decoder struct {
 	trunk
-	embedScale float32 // factor of the embeddings
+	embedNorm  compute.Weight // {hidden} ones if the embeddings are normed; nil if not
+	embedScale float32        // factor of the embeddings
 	layers     []decoderLayer
 	route      compute.RouteShape
 	mtp        *mtpLayer // nil if the file has none
 
 	ffn     compute.Tensor // [rows, the larger of ffn and used*expertFFN+shared]
 	routing compute.Tensor // [rows, 2*used]
+	// sharedGate is [rows, 1] if the shared expert has a gate
+	sharedGate compute.Tensor
 }
 
 // decoderLayer is an attention and a network. Weights that a family does not have are nil. A slice
@@ -50,6 +53,9 @@ type mtpLayer struct {
 func (m *decoder) forward(s compute.Step, b *compute.Batch) (logits compute.Tensor) {
 	x := m.x.Head(len(b.Tokens))
 	s.Embed(x, m.embd)
+	if m.embedNorm != nil {
+		s.RMSNorm(x, x, m.embedNorm, m.eps)
+	}
 	if m.embedScale != 1 {
 		s.Affine(x, m.embedScale, nil)
 	}

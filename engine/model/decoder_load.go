@@ -14,6 +14,9 @@ func (l *loader) layers(m *decoder, d *design, lim Limits, attention func(i int)
 	if d.route != nil {
 		m.route = *d.route
 	}
+	if d.sharedGate {
+		m.sharedGate = l.buffer(lim.Rows, 1)
+	}
 	for i := range c.Layers + c.DraftLayers {
 		layer := decoderLayer{attention: attention(i), network: l.network(d, i, m)}
 		if l.err != nil {
@@ -23,7 +26,7 @@ func (l *loader) layers(m *decoder, d *design, lim Limits, attention func(i int)
 		if i < c.Layers {
 			m.layers = append(m.layers, layer)
 		} else {
-			m.mtp = &mtpLayer{mtp: l.mtp(i, &m.trunk, lim), layer: layer}
+			m.mtp = &mtpLayer{mtp: l.mtp(i, &m.trunk, lim, d.normedDrafts), layer: layer}
 		}
 	}
 	l.unused(func(name string) bool {
@@ -57,6 +60,10 @@ func (l *loader) network(d *design, i int, m *decoder) network {
 	if d.route != nil && i >= d.dense {
 		n.mixture = l.mixture(i, hidden, m.route)
 		n.mixture.experts.Activation = d.activation
+		if d.sharedGate && l.err == nil && n.mixture.experts.SharedGate != nil {
+			n.mixture.sharedGate = []compute.Weight{l.weight(name("ffn_gate_inp_shexp.weight"), hidden, 1)}
+			n.mixture.gate = m.sharedGate
+		}
 		if d.expertBias {
 			l.expertBiases(i, hidden, m.route, &n.mixture.experts)
 		}

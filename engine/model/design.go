@@ -24,26 +24,52 @@ type design struct {
 	qkvBias, outputBias bool // biases of the products before and after attention
 	headNorms           bool // norms of each head of queries and keys
 	projectionNorms     bool // norms of the whole queries and the whole keys
+	gatedHeads          bool // attn_q also has a gate of each head's output, after the head's queries
 	sinks               bool // attention sinks, in tensors attn_sinks
 
-	noPreNorms bool   // attention and network read the residual stream without a norm
-	postNorms  bool   // norms of the outputs of attention and network: post_attention_norm, post_ffw_norm
-	ffnNorm    string // name of the norm before the network; "" for ffn_norm
-	fusedUp    bool   // ffn_up has the rows of the gate, then those of up
-	activation compute.Activation
+	noPreNorms  bool         // attention and network read the residual stream without a norm
+	postNorms   bool         // norms of the outputs of attention and network: post_attention_norm, post_ffw_norm
+	postEps     float64      // eps of these norms; 0 for that of the other norms
+	embedNorm   bool         // the embeddings are normed, without a gain
+	convolution *convolution // layers with a convolution instead of attention; nil if there are none
+	attnGate    bool         // attention is multiplied by the sigmoid of a product: attn_gate
+	ffnNorm     string       // name of the norm before the network; "" for ffn_norm
+	fusedUp     bool         // ffn_up has the rows of the gate, then those of up
+	activation  compute.Activation
 
 	route       *compute.RouteShape // routing in the layers with experts; nil if there are none
 	dense       int                 // number of leading layers without experts
 	extraLayers bool                // ignore layers after the last one, even if the file states no MTP layer
 	expertBias  bool                // biases of the experts' products
-	embedScale  float64             // factor of the embeddings; 0 for 1
-	branchScale float64             // factor of the outputs of attention and network; 0 for 1
-	logitScale  float64             // divisor of the logits; 0 for 1
+	sharedGate  bool                // the output of the shared expert is multiplied by a gate
+	// normedDrafts makes a draft after another one start from the MTP layer's state after the last
+	// norm.
+	normedDrafts bool
+	recurrence   *recurrence // recurrent layers; nil if there are none
+	embedScale   float64     // factor of the embeddings; 0 for 1
+	branchScale  float64     // factor of the outputs of attention and network; 0 for 1
+	logitScale   float64     // divisor of the logits; 0 for 1
+	logitCap     float64     // soft cap of the logits, after logitScale; 0 for none
 }
 
 type window struct {
 	length int
 	slides func(layer int) bool // reports whether a layer has the window; can be nil if length is 0
+}
+
+// slidingLayers reads which layers have a sliding window: the setting has a bool for each layer, or
+// a number n if every nth layer has no window. every is the number for files without the setting.
+func (l *loader) slidingLayers(every int) func(layer int) bool {
+	const name = "attention.sliding_window_pattern"
+	v, _ := l.file.Meta().Any(l.key(name))
+	if list, ok := v.([]bool); ok {
+		if layers := l.size("block_count"); l.err == nil && len(list) != layers {
+			l.fail(fmt.Errorf("%s has %d values, but the model has %d layers", l.key(name), len(list), layers))
+		}
+		return func(layer int) bool { return layer < len(list) && list[layer] }
+	}
+	every = l.sizeOr(name, every)
+	return func(layer int) bool { return every == 0 || (layer+1)%every != 0 }
 }
 
 func (w *window) covers(layer int) bool { return w.length > 0 && w.slides(layer) }
@@ -73,6 +99,9 @@ func slidingFamily(read func(l *loader, c Config, lim Limits) design, readWindow
 		}
 		d := read(l, c, lim)
 		d.window = readWindow(l)
+		if d.logitCap == 0 {
+			l.refuse("final_logit_softcapping", 0)
+		}
 		if l.err != nil {
 			return nil
 		}
@@ -81,12 +110,15 @@ func slidingFamily(read func(l *loader, c Config, lim Limits) design, readWindow
 }
 
 func (l *loader) refuseAll() {
-	l.refuse("attention.temperature_scale", 0)
-	l.refuse("attn_logit_softcapping", 0)
-	l.refuse("final_logit_softcapping", 0)
+	l.refuseScores()
 	if l.has("rope.dimension_sections") {
 		l.fail(fmt.Errorf("%s is set (a rotation by several positions per token): %w", l.key("rope.dimension_sections"), ErrUnsupported))
 	}
+}
+
+func (l *loader) refuseScores() {
+	l.refuse("attention.temperature_scale", 0)
+	l.refuse("attn_logit_softcapping", 0)
 }
 
 func decoderConfig(l *loader) Config {
@@ -115,7 +147,7 @@ func decoderConfig(l *loader) Config {
 
 func (l *loader) groupedShape() compute.AttentionShape {
 	hidden, heads := l.size("embedding_length"), l.size("attention.head_count")
-	s := compute.AttentionShape{Heads: heads, KVHeads: l.sizeOr("attention.head_count_kv", heads)}
+	s := compute.AttentionShape{Heads: heads, KVHeads: l.uniformOr("attention.head_count_kv", heads)}
 	if l.err != nil {
 		return s
 	}

@@ -17,7 +17,11 @@ import (
 func TestFamilies(t *testing.T) {
 	modeltest.Families(t, func(t *testing.T, f *modeltest.Family) {
 		t.Parallel()
-		m := loadFamily(t, f.Files[0])
+		longest := 256
+		for _, p := range f.Prompts {
+			longest = max(longest, len(p.All()))
+		}
+		m := loadContext(t, f.Files[0], longest)
 		t.Logf("log-probabilities differ by at most %.2g", modeltest.Compare(t, m, f.Prompts, 1e-3))
 		if f.MTP != nil {
 			off := modeltest.CompareMTP(t, m, f)
@@ -51,8 +55,13 @@ func openFile(t *testing.T, path string) *gguf.File {
 	return f
 }
 
-// loadFamily loads a model on the CPU for contexts of up to 256 positions.
+// loadFamily loads a reference model on the CPU.
 func loadFamily(t *testing.T, path string) model.Model {
+	t.Helper()
+	return loadContext(t, path, 256)
+}
+
+func loadContext(t *testing.T, path string, context int) model.Model {
 	t.Helper()
 	f, err := gguf.Open(path)
 	require.NoError(t, err)
@@ -62,8 +71,8 @@ func loadFamily(t *testing.T, path string) model.Model {
 		require.NoError(t, be.Close())
 		require.NoError(t, f.Close())
 	})
-	limits := modeltest.Limits
-	limits.Context = 256
+	limits := modeltest.FamilyLimits
+	limits.Context, limits.RopeContext = context, min(context, limits.RopeContext)
 	m, err := model.Load(be, f, limits)
 	require.NoError(t, err)
 	return m

@@ -32,9 +32,5 @@ func gemma3(l *loader, c Config, _ Limits) design {
 // gemma3Window reads the window. If a file does not state the pattern, every sixth layer has no
 // window.
 func gemma3Window(l *loader) window {
-	every := l.sizeOr("attention.sliding_window_pattern", 6)
-	return window{
-		length: l.sizeOr("attention.sliding_window", 0),
-		slides: func(layer int) bool { return every == 0 || (layer+1)%every != 0 },
-	}
+	return window{length: l.sizeOr("attention.sliding_window", 0), slides: l.slidingLayers(6)}
 }

@@ -11,7 +11,7 @@ type grouped struct {
 	*groupedBuffers
 	norm compute.Weight // {hidden}
 	// {hidden, heads*keyDim}, {hidden, kvHeads*keyDim}, {hidden, kvHeads*valueDim}, or one weight
-	// with the rows of all three
+	// with the rows of all three; then, if the attention has a gate, {hidden, heads*valueDim}
 	weights            []compute.Weight
 	queryNorm, keyNorm compute.Weight // {heads*keyDim}, {kvHeads*keyDim}: norms over all heads together
 	projection         compute.Projection
@@ -24,14 +24,18 @@ type grouped struct {
 }
 
 type groupedBuffers struct {
-	qkv  compute.Tensor // [rows, (heads+kvHeads)*keyDim + kvHeads*valueDim]
-	attn compute.Tensor // [rows, heads*valueDim]
+	// [rows, (heads+kvHeads)*keyDim + kvHeads*valueDim], without and with the heads' gates
+	qkv, gated compute.Tensor
+	attn       compute.Tensor // [rows, heads*valueDim]
 }
 
 func (a *grouped) attend(s compute.Step, t *trunk, layer int, x compute.Tensor) {
 	a.store(s, t, layer, x)
 	qkv, attn := a.qkv.Head(x.Rows), a.attn.Head(x.Rows)
 	s.Attention(attn, qkv, a.shape, t.cache, a.stored)
+	if n := a.gated.Cols - a.qkv.Cols; n > 0 {
+		s.Gate(attn, a.gated.Head(x.Rows).Slice(a.qkv.Cols, n))
+	}
 	s.Checkpoint(layer, "attn", attn)
 	t.add(s, x, attn, a.output, a.postNorm)
 	if a.outputBias != nil {
@@ -41,7 +45,7 @@ func (a *grouped) attend(s compute.Step, t *trunk, layer int, x compute.Tensor) 
 
 func (a *grouped) store(s compute.Step, t *trunk, _ int, x compute.Tensor) {
 	qkv := a.qkv.Head(x.Rows)
-	s.MatMul(qkv, t.normed(s, x, a.norm), a.weights...)
+	s.MatMul(a.gated.Head(x.Rows), t.normed(s, x, a.norm), a.weights...)
 	if a.queryNorm != nil {
 		queries, keys := a.shape.Heads*a.shape.KeyDim, a.shape.KVHeads*a.shape.KeyDim
 		q, k := qkv.Slice(0, queries), qkv.Slice(queries, keys)
@@ -53,8 +57,12 @@ func (a *grouped) store(s compute.Step, t *trunk, _ int, x compute.Tensor) {
 
 func (l *loader) groupedDecoder(d *design, s compute.AttentionShape, c Config, lim Limits) Model {
 	m := &decoder{trunk: l.trunk(c), embedScale: float32(cmp.Or(d.embedScale, 1))}
+	m.postEps, m.logitCap = cmp.Or(float32(d.postEps), m.eps), float32(d.logitCap)
+	if d.embedNorm {
+		m.embedNorm = l.ones(c.Hidden)
+	}
 	if d.logitScale > 0 {
-		m.norm = l.joined(float32(1/d.logitScale), []string{"output_norm.weight"}, c.Hidden)
+		m.norm = l.joined(float32(1/d.logitScale), []string{l.outputNorm()}, c.Hidden)
 	}
 	if r := d.branchScale; r > 0 {
 		// Instead of x + r·branch, a layer computes x/r + branch: the residual stream is divided by
@@ -62,22 +70,40 @@ func (l *loader) groupedDecoder(d *design, s compute.AttentionShape, c Config, l
 		// eps/r².
 		m.embedScale /= float32(r)
 		m.eps /= float32(r * r)
+		m.postEps /= float32(r * r)
 	}
 	var sliding compute.Rope
 	m.rope = l.rope(d.freqs, lim)
 	if d.slidingFreqs != nil {
 		sliding = l.rope(*d.slidingFreqs, lim)
 	}
-	buffers := &groupedBuffers{
-		qkv:  l.buffer(lim.Rows, (s.Heads+s.KVHeads)*s.KeyDim+s.KVHeads*s.ValueDim),
-		attn: l.buffer(lim.Rows, s.Heads*s.ValueDim),
+	qkv, gates := (s.Heads+s.KVHeads)*s.KeyDim+s.KVHeads*s.ValueDim, 0
+	if d.gatedHeads || d.attnGate {
+		gates = s.Heads * s.ValueDim
 	}
-	groups, before := c.Groups(lim), map[bool]int{}
-	return l.layers(m, d, lim, func(i int) attention {
-		a := l.grouped(d, i, s, m, sliding)
-		slides := a.shape.Window > 0
-		a.groupedBuffers, a.stored = buffers, groups.place(i, before[slides], slides)
+	buffers := &groupedBuffers{gated: l.buffer(lim.Rows, qkv+gates), attn: l.buffer(lim.Rows, s.Heads*s.ValueDim)}
+	buffers.qkv = buffers.gated.Slice(0, qkv)
+	var recurrent *deltaBuffers
+	if d.recurrence != nil {
+		recurrent = l.deltaBuffers(d.recurrence, lim)
+	}
+	groups, before, recurrentBefore := c.Groups(lim), map[bool]int{}, 0
+	// place returns the number under which the cache stores the next layer.
+	place := func(slides bool) int {
+		at := groups.place(before[false]+before[true], before[slides], slides)
 		before[slides]++
+		return at
+	}
+	return l.layers(m, d, lim, func(i int) attention {
+		if d.recurrence.covers(i) {
+			recurrentBefore++
+			return l.deltaNet(i, recurrentBefore-1, d.recurrence, c.Hidden, recurrent)
+		}
+		if d.convolution.covers(i) {
+			return l.shortConv(i, d.convolution, s, m, place)
+		}
+		a := l.grouped(d, i, s, m, sliding)
+		a.groupedBuffers, a.stored = buffers, place(a.shape.Window > 0)
 		return a
 	})
 }
@@ -86,9 +112,9 @@ func (l *loader) groupedDecoder(d *design, s compute.AttentionShape, c Config, l
 // window; nil if it is the same.
 func (l *loader) grouped(d *design, i int, s compute.AttentionShape, m *decoder, sliding compute.Rope) *grouped {
 	name := func(s string) string { return blockTensor(i, s) }
-	hidden, queries, keys, values := m.config.Hidden, s.Heads*s.KeyDim, s.KVHeads*s.KeyDim, s.KVHeads*s.ValueDim
+	hidden, queries, keys := m.config.Hidden, s.Heads*s.KeyDim, s.KVHeads*s.KeyDim
 	a := &grouped{
-		weights: l.attnQKV(name, hidden, queries, keys, values),
+		weights: l.queriesKeysValues(name, d, s, hidden),
 		output:  []compute.Weight{l.weight(name("attn_output.weight"), s.Heads*s.ValueDim, hidden)},
 		shape:   s, rope: m.rope,
 	}
@@ -107,7 +133,10 @@ func (l *loader) grouped(d *design, i int, s compute.AttentionShape, m *decoder,
 		a.shape.Sinks = l.weight(name("attn_sinks.weight"), s.Heads)
 	}
 	if d.qkvBias {
-		a.projection.Bias = l.joined(1, []string{name("attn_q.bias"), name("attn_k.bias"), name("attn_v.bias")}, queries, keys, values)
+		a.projection.Bias = l.joined(1, []string{name("attn_q.bias"), name("attn_k.bias"), name("attn_v.bias")}, queries, keys, s.KVHeads*s.ValueDim)
+	}
+	if d.attnGate {
+		a.weights = append(a.weights, l.weight(name("attn_gate.weight"), hidden, s.Heads*s.ValueDim))
 	}
 	if d.outputBias {
 		a.outputBias = l.weight(name("attn_output.bias"), hidden)
@@ -128,8 +157,16 @@ func (l *loader) grouped(d *design, i int, s compute.AttentionShape, m *decoder,
 	return a
 }
 
-// attnQKV loads the weights of queries, keys and values. Some files have them in one tensor.
-func (l *loader) attnQKV(name func(string) string, hidden, queries, keys, values int) []compute.Weight {
+// queriesKeysValues loads the weights of queries, keys, values and, if there are any, of the heads'
+// gates. Some files have those without gates in one tensor.
+func (l *loader) queriesKeysValues(name func(string) string, d *design, s compute.AttentionShape, hidden int) []compute.Weight {
+	queries, keys, values := s.Heads*s.KeyDim, s.KVHeads*s.KeyDim, s.KVHeads*s.ValueDim
+	if d.gatedHeads {
+		q, gate := l.splitHeads(l.tensor(name("attn_q.weight"), hidden, 2*queries), s.Heads, s.KeyDim)
+		return []compute.Weight{
+			l.place(q), l.weight(name("attn_k.weight"), hidden, keys), l.weight(name("attn_v.weight"), hidden, values), l.place(gate),
+		}
+	}
 	if w := l.optional(name("attn_qkv.weight"), hidden, queries+keys+values); w != nil {
 		return []compute.Weight{w}
 	}

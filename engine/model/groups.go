@@ -14,7 +14,7 @@ type Groups struct {
 
 // Groups returns the groups of a model that is loaded with the given limits.
 func (c Config) Groups(lim Limits) Groups {
-	layers := c.Layers + c.DraftLayers
+	layers := max(c.CachedLayers(), 1)
 	full := layers - c.Sliding
 	if !lim.FreeWindows || c.Sliding == 0 || full == 0 || c.DraftLayers > 0 || lim.Context <= c.Window {
 		return Groups{Layers: layers, Full: 1}
@@ -36,7 +36,7 @@ const maxWaste = 10
 // t.
 func (g Groups) SlotBytes(c Config, t gguf.Type) (int, error) {
 	all, err := c.PositionBytes(t)
-	return all / (c.Layers + c.DraftLayers) * g.Layers, err
+	return all / max(c.CachedLayers(), 1) * g.Layers, err
 }
 
 // place returns the number under which the cache stores a layer. before is the number of earlier

@@ -15,7 +15,7 @@ import (
 )
 
 // invarianceLimits has room for sequences of up to 40 positions.
-var invarianceLimits = model.Limits{Rows: 64, Outputs: 64, Context: 64, Pages: 40, PageSize: 8}
+var invarianceLimits = model.Limits{Rows: 64, Outputs: 64, Context: 64, Pages: 40, PageSize: 8, States: 5}
 
 // TestBatchInvariance computes sequences in different steps: one sequence in one step, one row per
 // step, in chunks, and mixed with other sequences. Logits and drafts must have the same bits in all
@@ -102,7 +102,11 @@ func run(t *testing.T, path string, threads int, all [][]int32, plan func(left [
 			if known > 0 {
 				draft.Seqs = append(draft.Seqs, compute.Seq{Rows: known, Pages: tables[i]})
 			}
-			step.Seqs = append(step.Seqs, compute.Seq{Rows: n, Pages: tables[i]})
+			state := compute.SeqState{From: i, Slot: i} // all rows are generated ones, which a step may divide anywhere
+			if first == 0 {
+				state.From = -1
+			}
+			step.Seqs = append(step.Seqs, compute.Seq{Rows: n, Pages: tables[i], State: state})
 			for p := first; p < first+n; p++ {
 				if p < first+known {
 					states = append(states, int32(len(step.Tokens)))

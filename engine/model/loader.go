@@ -82,6 +82,37 @@ func (l *loader) sizeOr(name string, fallback int) int {
 	return int(v)
 }
 
+// uniformOr is sizeOr for a setting that can have a number for each layer. These numbers must be the
+// same, except for layers with 0.
+func (l *loader) uniformOr(name string, fallback int) (v int) {
+	list, err := l.file.Meta().Ints(l.key(name))
+	if err != nil {
+		return l.sizeOr(name, fallback)
+	}
+	for _, n := range list {
+		if n < 0 || n > maxSize || n > 0 && v > 0 && int(n) != v {
+			l.fail(fmt.Errorf("%s is an array of different sizes, or of sizes that are not from 0 to %d: %w", l.key(name), maxSize, ErrUnsupported))
+			return 0
+		}
+		v = max(v, int(n))
+	}
+	return v
+}
+
+// zeros returns for which of the given number of layers a setting is 0.
+func (l *loader) zeros(name string, layers int) []bool {
+	zero := make([]bool, layers)
+	list, err := l.file.Meta().Ints(l.key(name))
+	if err == nil && len(list) < layers {
+		err = fmt.Errorf("%s has %d values, but the model has %d layers", l.key(name), len(list), layers)
+	}
+	l.fail(err)
+	for i := range min(layers, len(list)) {
+		zero[i] = list[i] == 0
+	}
+	return zero
+}
+
 // floatOr reads a setting that is finite and at least 0. It returns fallback if the setting is
 // absent.
 func (l *loader) floatOr(name string, fallback float64) float64 {
@@ -190,6 +221,15 @@ func (l *loader) joined(factor float32, names []string, sizes ...int) compute.We
 	t := gguf.Tensor{Name: names[0], Type: gguf.TypeF32, Shape: []int{n}}
 	for _, v := range values {
 		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(v*factor))
+	}
+	return l.place(t)
+}
+
+// ones makes a vector of n ones, the gain of a norm without a gain.
+func (l *loader) ones(n int) compute.Weight {
+	t := gguf.Tensor{Name: "ones", Type: gguf.TypeF32, Shape: []int{n}}
+	for range n {
+		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(1))
 	}
 	return l.place(t)
 }

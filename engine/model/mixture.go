@@ -12,6 +12,8 @@ type mixture struct {
 	router     compute.Weight // {hidden, experts}
 	routerBias compute.Weight // {experts}; nil if the file has none
 	experts    compute.Experts
+	sharedGate []compute.Weight // one weight {hidden, 1}; nil if the shared expert has no gate
+	gate       compute.Tensor   // [rows, 1] the product with sharedGate
 }
 
 // add routes the normed rows h to experts and adds the experts' outputs to x. routing and ffn are
@@ -21,6 +23,11 @@ func (e *mixture) add(s compute.Step, route compute.RouteShape, layer int, x, h,
 	s.Checkpoint(layer, "routing", routing)
 	ffn = ffn.Slice(0, e.width(route))
 	s.GatedExperts(ffn, h, routing, e.experts)
+	if e.sharedGate != nil {
+		gate, n := e.gate.Head(x.Rows), e.experts.SharedGate.Shape()[1]
+		s.MatMul(gate, h, e.sharedGate...)
+		s.Gate(ffn.Slice(ffn.Cols-n, n), gate)
+	}
 	s.ExpertsAdd(x, ffn, routing, e.experts)
 }
 
@@ -102,12 +109,17 @@ func (l *loader) mixture(layer, hidden int, route compute.RouteShape) (e mixture
 			name("ffn_gate_exps.weight"), x.Gate.Type(), name("ffn_up_exps.weight"), x.Up.Type(), ErrUnsupported))
 		return e
 	}
-	if shared := l.sizeOr("expert_shared_count", 0) * ffn; shared > 0 {
+	if shared := l.sharedFFN(ffn); shared > 0 {
 		e.experts.SharedGate = l.weight(name("ffn_gate_shexp.weight"), hidden, shared)
 		e.experts.SharedUp = l.weight(name("ffn_up_shexp.weight"), hidden, shared)
 		e.experts.SharedDown = l.weight(name("ffn_down_shexp.weight"), shared, hidden)
 	}
 	return e
+}
+
+// sharedFFN returns the number of activations of all shared experts together; 0 if there are none.
+func (l *loader) sharedFFN(expertFFN int) int {
+	return cmp.Or(l.sizeOr("expert_shared_count", 0)*expertFFN, l.sizeOr("expert_shared_feed_forward_length", 0))
 }
 
 // expertFFN returns the number of activations of an expert. Mixtral's files have it in the setting

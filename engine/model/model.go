@@ -27,12 +27,23 @@ type Config struct {
 	Hidden       int
 	DraftLayers  int // MTP layers
 	Window       int // positions to which layers with a window attend; 0 if there are none
-	Sliding      int // number of layers with a window
+	Sliding      int // number of layers of the cache with a window
 	// KeyCols and ValueCols are the numbers of values of one position in a layer of the cache; see
 	// compute.CacheShape.
 	KeyCols, ValueCols int
 	// KeyDim and ValueDim are the numbers of values of one head's key and value.
 	KeyDim, ValueDim int
+	// States has the sizes of the recurrent layers' states, without Slots and Drafts. It is zero if
+	// there are no recurrent layers. These layers have no keys and values in the cache.
+	States compute.StateShape
+	// ExtraLayers is by how many layers of the cache a model needs more than its layers have:
+	// convolution layers may store more than a layer's keys and values.
+	ExtraLayers int
+}
+
+// CachedLayers returns the number of layers of the cache, including those of MTP layers.
+func (c Config) CachedLayers() int {
+	return c.Layers + c.DraftLayers - c.States.Layers + c.ExtraLayers
 }
 
 // PositionBytes returns the bytes of one position in the cache of all layers, with values of type
@@ -50,7 +61,7 @@ func (c Config) PositionBytes(t gguf.Type) (int, error) {
 	if c.ValueCols > 0 {
 		position += valueBytes * (c.ValueCols / c.ValueDim)
 	}
-	layers := c.Layers + c.DraftLayers
+	layers := max(c.CachedLayers(), 1)
 	if position > maxPosition/layers {
 		return 0, fmt.Errorf("a position of the KV cache takes %d bytes in each of %d layers, but the maximum is %d bytes in all layers: %w",
 			position, layers, maxPosition, ErrUnsupported)
@@ -78,6 +89,9 @@ type Limits struct {
 	// FreeWindows divides the layers into groups with separate page tables, so that pages before a
 	// window can be freed: see Config.Groups. If it is false, all layers share one page table.
 	FreeWindows bool
+	// States is the number of slots for recurrent states, and Drafts the number of rows in a slot's
+	// log; see compute.StateShape. They are only used by models with recurrent layers.
+	States, Drafts int
 }
 
 // Model is a language model loaded on a backend. Its methods are not safe for concurrent use.
@@ -146,20 +160,25 @@ type family struct {
 // families has the model families by GGUF's general.architecture. To add a family, write a file
 // like qwen.go and add an entry here.
 var families = map[string]family{
-	"llama":       decoderFamily(llama),
-	"qwen2":       decoderFamily(qwen2),
-	"qwen3":       decoderFamily(qwen3),
-	"qwen3moe":    decoderFamily(qwen3moe),
-	"gemma3":      slidingFamily(gemma3, gemma3Window),
-	"gpt-oss":     slidingFamily(gptOSS, gptOSSWindow),
-	"glm4":        decoderFamily(glm4),
-	"glm4moe":     decoderFamily(glm4moe),
-	"phi3":        slidingFamily(phi3, phi3Window),
-	"olmo2":       decoderFamily(olmo2),
-	"smollm3":     decoderFamily(smollm3),
-	"granite":     decoderFamily(granite),
-	"deepseek2":   {glmConfig, loadGLM},
-	"glm4moelite": {glmConfig, loadGLM}, // the name of deepseek2 in older files
+	"llama":        decoderFamily(llama),
+	"qwen2":        decoderFamily(qwen2),
+	"qwen3":        decoderFamily(qwen3),
+	"qwen3moe":     decoderFamily(qwen3moe),
+	"gemma3":       slidingFamily(gemma3, gemma3Window),
+	"gpt-oss":      slidingFamily(gptOSS, gptOSSWindow),
+	"glm4":         decoderFamily(glm4),
+	"glm4moe":      decoderFamily(glm4moe),
+	"phi3":         slidingFamily(phi3, phi3Window),
+	"olmo2":        decoderFamily(olmo2),
+	"smollm3":      decoderFamily(smollm3),
+	"granite":      decoderFamily(granite),
+	"lfm2":         convolutionFamily(lfm2),
+	"lfm2moe":      convolutionFamily(lfm2moe),
+	"muse-glimmer": slidingFamily(museGlimmer, museGlimmerWindow),
+	"qwen35":       recurrentFamily(qwen35),
+	"qwen35moe":    recurrentFamily(qwen35moe),
+	"deepseek2":    {glmConfig, loadGLM},
+	"glm4moelite":  {glmConfig, loadGLM}, // the name of deepseek2 in older files
 }
 
 // ReadConfig reads the description of a file's model, without its weights.
@@ -218,7 +237,7 @@ func open(be compute.Backend, f *gguf.File) (*loader, family, error) {
 // names do not show the relation.
 var relatives = map[string]string{
 	"chatglm": "glm4", "glm-dsa": "deepseek2", "mistral3": "llama", "mixtral": "llama", "olmoe": "olmo2", "qwen2moe": "qwen3moe",
-	"qwen35moe": "qwen3moe", "qwen3next": "qwen3moe",
+	"qwen3next": "qwen35moe",
 }
 
 // use returns the advice to use a model of a supported architecture that is similar to arch; "" if

@@ -11,10 +11,12 @@ import (
 type mtp struct {
 	enorm, hnorm compute.Weight   // {hidden}
 	ehProj       []compute.Weight // one weight {2*hidden, hidden}
-	headNorm     compute.Weight   // {hidden}
+	headNorm     compute.Weight   // {hidden}; the trunk's last norm if the file has none
 	// embd and output are tensors of the layer or, if the file does not have them, of the trunk.
 	embd   compute.Weight
 	output []compute.Weight
+	// normedStates makes the layer's states those after headNorm.
+	normedStates bool
 
 	embedded compute.Tensor // [rows, hidden]
 	concat   compute.Tensor // [rows, 2*hidden] the normed embedding, then the normed hidden state
@@ -22,14 +24,15 @@ type mtp struct {
 	out      compute.Tensor // [outputs, hidden] the layer's output, before headNorm
 }
 
-func (l *loader) mtp(layer int, t *trunk, lim Limits) mtp {
+// mtp loads the parts of an MTP layer. With normedStates, the last norm is optional: see
+// design.normedDrafts.
+func (l *loader) mtp(layer int, t *trunk, lim Limits, normedStates bool) mtp {
 	hidden, vocab := t.config.Hidden, t.config.Vocab
 	name := func(s string) string { return blockTensor(layer, "nextn."+s) }
 	m := mtp{
 		enorm:    l.weight(name("enorm.weight"), hidden),
 		hnorm:    l.weight(name("hnorm.weight"), hidden),
 		ehProj:   []compute.Weight{l.weight(name("eh_proj.weight"), 2*hidden, hidden)},
-		headNorm: l.weight(name("shared_head_norm.weight"), hidden),
 		embd:     l.optional(name("embed_tokens.weight"), hidden, vocab),
 		output:   l.headOr(t.output[0], name("shared_head_head.weight"), t.config),
 		embedded: l.buffer(lim.Rows, hidden),
@@ -39,6 +42,15 @@ func (l *loader) mtp(layer int, t *trunk, lim Limits) mtp {
 	}
 	if m.embd == nil {
 		m.embd = t.embd
+	}
+	m.normedStates = normedStates
+	switch norm := name("shared_head_norm.weight"); {
+	case !normedStates:
+		m.headNorm = l.weight(norm, hidden)
+	default:
+		if m.headNorm = l.optional(norm, hidden); m.headNorm == nil {
+			m.headNorm = t.norm
+		}
 	}
 	return m
 }
@@ -68,7 +80,11 @@ func (m *mtp) outputs(s compute.Step, b *compute.Batch, x compute.Tensor) comput
 // added its output.
 func (m *mtp) end(s compute.Step, t *trunk, b *compute.Batch) (logits compute.Tensor) {
 	out, last := m.out.Head(len(b.Outputs)), t.last.Head(len(b.Outputs))
-	if out.Rows > 0 {
+	switch {
+	case out.Rows > 0 && m.normedStates:
+		s.RMSNorm(out, out, m.headNorm, t.eps)
+		return t.project(s, out, m.output)
+	case out.Rows > 0:
 		s.RMSNorm(last, out, m.headNorm, t.eps)
 	}
 	return t.project(s, last, m.output)

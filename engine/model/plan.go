@@ -79,6 +79,15 @@ func (b *planBackend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 	return plannedCache{shape}, nil
 }
 
+func (b *planBackend) States(shape compute.StateShape) (compute.States, error) {
+	b.plan.States(shape)
+	return plannedStates{shape}, nil
+}
+
+type plannedStates struct{ shape compute.StateShape }
+
+func (s plannedStates) Shape() compute.StateShape { return s.shape }
+
 type plannedCache struct{ shape compute.CacheShape }
 
 func (c plannedCache) Shape() compute.CacheShape { return c.shape }

@@ -71,6 +71,13 @@ func (m *steps) Decode(b *compute.Batch, n int) error {
 		if len(m.draws) > 0 {
 			m.next.From = m.drawnBy(i)
 		}
+		if i == 0 {
+			m.seqs = append(m.seqs[:0], b.Seqs...)
+			for s := range m.seqs {
+				m.seqs[s].State = nextState(m.seqs[s].State)
+			}
+			m.next.Seqs = m.seqs
+		}
 		for r := range m.positions {
 			m.positions[r]++
 		}
@@ -134,10 +141,15 @@ func (m *steps) follow(b *compute.Batch, i int) {
 	last := -1
 	for r, seq := range b.Seqs {
 		last += seq.Rows
-		seq.Rows = 1
+		seq.Rows, seq.State = 1, nextState(seq.State)
 		m.seqs, m.positions, m.all = append(m.seqs, seq), append(m.positions, b.Positions[last]+1), append(m.all, int32(r))
 	}
 	m.next.Tokens, m.next.Positions, m.next.Seqs, m.next.Outputs = b.Tokens[:len(m.seqs)], m.positions, m.seqs, m.all
+}
+
+// nextState returns what the step after one without drafts does with a recurrent state.
+func nextState(s compute.SeqState) compute.SeqState {
+	return compute.SeqState{From: s.Slot, Slot: s.Slot}
 }
 
 func decodeError(err error, b *compute.Batch, n int) error {

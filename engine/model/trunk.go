@@ -8,6 +8,9 @@ type trunk struct {
 	steps
 	config Config
 	eps    float32
+	// postEps is the eps of norms of the outputs of attention and network. logitCap is the soft cap
+	// of the logits; 0 for none.
+	postEps, logitCap float32
 
 	embd   compute.Weight   // {hidden, vocab}
 	norm   compute.Weight   // {hidden}
@@ -24,9 +27,18 @@ type trunk struct {
 func (l *loader) trunk(c Config) trunk {
 	t := trunk{config: c, eps: l.eps()}
 	t.embd = l.weight("token_embd.weight", c.Hidden, c.Vocab)
-	t.norm = l.weight("output_norm.weight", c.Hidden)
+	t.norm = l.weight(l.outputNorm(), c.Hidden)
 	t.output = l.headOr(t.embd, "output.weight", c)
 	return t
+}
+
+// outputNorm returns the name of the last norm. LFM2's files have it under another name.
+func (l *loader) outputNorm() string {
+	const other = "token_embd_norm.weight"
+	if _, ok := l.file.Tensor(other); ok && l.arch != "llama" {
+		return other
+	}
+	return "output_norm.weight"
 }
 
 func (t *trunk) memory(l *loader, lim Limits, forward func(s compute.Step, b *compute.Batch) compute.Tensor) {
@@ -51,6 +63,9 @@ func (t *trunk) project(s compute.Step, last compute.Tensor, output []compute.We
 	logits = t.logits.Head(last.Rows)
 	if last.Rows > 0 {
 		s.MatMul(logits, last, output...)
+		if t.logitCap > 0 {
+			s.SoftCap(logits, t.logitCap)
+		}
 		s.Checkpoint(t.config.Layers, "logits", logits)
 	}
 	return logits
@@ -76,5 +91,5 @@ func (t *trunk) add(s compute.Step, x, in compute.Tensor, w []compute.Weight, ga
 	}
 	h := t.h.Head(x.Rows)
 	s.MatMul(h, in, w...)
-	s.RMSNormAdd(x, h, gain, t.eps)
+	s.RMSNormAdd(x, h, gain, t.postEps)
 }

@@ -20,7 +20,7 @@ import (
 const tolerance = 2e-3
 
 // smallLimits has room for the tests' sequences.
-var smallLimits = model.Limits{Rows: 32, Outputs: 32, Context: 64, Pages: modeltest.Limits.Pages, PageSize: 4}
+var smallLimits = model.Limits{Rows: 32, Outputs: 32, Context: 64, Pages: modeltest.Limits.Pages, PageSize: 4, States: 2, Drafts: 1}
 
 // load loads a file on one thread.
 func load(tb testing.TB, path string) (model.Model, error) {

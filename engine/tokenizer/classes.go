@@ -74,10 +74,14 @@ func (t *classTable) run(s string, i int, wanted class) int {
 
 // others returns the end of the longest part at the start of s[i:] without letters, numbers and
 // white space.
-func (t *classTable) others(s string, i int) int {
+func (t *classTable) others(s string, i int) int { return t.without(s, i, space|letter|number) }
+
+// without returns the end of the longest part at the start of s[i:] without characters of the given
+// classes.
+func (t *classTable) without(s string, i int, classes class) int {
 	for {
 		c, width := t.at(s, i)
-		if width == 0 || c&(space|letter|number) != 0 {
+		if width == 0 || c&classes != 0 {
 			return i
 		}
 		i += width

@@ -28,6 +28,7 @@ var splitRules = func() map[string]splitRule {
 		"llama-bpe": {passes: passes{llama3(3)}, wholeWords: true, addBOS: true},
 		"glm4":      {passes: passes{llama3(3)}},
 		"qwen2":     {passes: passes{llama3(1)}, nfc: true},
+		"qwen35":    {passes: passes{qwen35}, nfc: true},
 		"gpt-4o":    {passes: passes{caseSplit(3, true)}},
 		"tekken":    {passes: passes{caseSplit(1, false)}, wholeWords: true, addBOS: true},
 		"gpt-2":     {passes: passes{gpt2}},
@@ -58,7 +59,8 @@ var splitRules = func() map[string]splitRule {
 		}},
 	}
 	for alias, name := range map[string]string{
-		"llama3": "llama-bpe", "llama-v3": "llama-bpe", "falcon3": "llama-bpe", "chatglm-bpe": "glm4", "mpt": "gpt-2",
+		"llama3": "llama-bpe", "llama-v3": "llama-bpe", "falcon3": "llama-bpe", "lfm2": "llama-bpe",
+		"llama4": "gpt-4o", "chatglm-bpe": "glm4", "mpt": "gpt-2",
 		"dbrx": "glm4", "smaug-bpe": "glm4", "deepseek-r1-qwen": "qwen2",
 		"smollm": "starcoder", "refact": "starcoder", "command-r": "starcoder",
 	} {

@@ -66,7 +66,17 @@ func gpt2(s string, i int) (int, bool) {
 //
 //	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}|
 //	 ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
-func llama3(digits int) matcher {
+func llama3(digits int) matcher { return words(digits, letter) }
+
+// qwen35 is a matcher for llama3(1) with \p{M} as letters, except for the characters that can
+// precede them:
+//
+//	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|
+//	 ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+var qwen35 = words(1, letter|mark)
+
+// words is llama3 for another class of letters.
+func words(digits int, letters class) matcher {
 	return func(s string, i int) (int, bool) {
 		t := classes()
 		if n := contraction(s[i:], true); n > 0 {
@@ -76,18 +86,18 @@ func llama3(digits int) matcher {
 		if c&number != 0 {
 			return upTo(t, s, i, number, digits), true
 		}
-		if c&letter != 0 {
-			return t.run(s, i, letter), true
+		if c&letters != 0 {
+			return t.run(s, i, letters), true
 		}
 		next, nextWidth := t.at(s, i+width)
-		if next&letter != 0 && s[i] != '\r' && s[i] != '\n' {
-			return t.run(s, i+width, letter), true
+		if next&letters != 0 && s[i] != '\r' && s[i] != '\n' {
+			return t.run(s, i+width, letters), true
 		}
 		if c&space == 0 {
-			return lineEnds(s, t.others(s, i)), true
+			return lineEnds(s, t.without(s, i, space|number|letters)), true
 		}
-		if s[i] == ' ' && nextWidth > 0 && next&(space|letter|number) == 0 {
-			return lineEnds(s, t.others(s, i+1)), true
+		if s[i] == ' ' && nextWidth > 0 && next&(space|number|letters) == 0 {
+			return lineEnds(s, t.without(s, i+1, space|number|letters)), true
 		}
 		return spacesOrLines(t, s, i), true
 	}

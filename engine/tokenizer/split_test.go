@@ -22,6 +22,8 @@ const caseStart, caseEnd = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\
 
 const caseRest = ` ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 
+const gpt4oPattern = caseStart + `(?i:'s|'t|'re|'ve|'m|'ll|'d)?|` + caseEnd + `(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}|` + caseRest
+
 var patterns = map[string][]string{
 	"gpt-2":       {gpt2Pattern},
 	"mpt":         {gpt2Pattern},
@@ -32,15 +34,18 @@ var patterns = map[string][]string{
 	"llama-bpe":   {llama3Pattern},
 	"llama3":      {llama3Pattern},
 	"llama-v3":    {llama3Pattern},
+	"lfm2":        {llama3Pattern},
 	"glm4":        {llama3Pattern},
 	"chatglm-bpe": {llama3Pattern},
 	"qwen2":       {qwen2Pattern},
+	"qwen35":      {`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`},
 
 	"dbrx":             {llama3Pattern},
 	"smaug-bpe":        {llama3Pattern},
 	"falcon3":          {llama3Pattern},
 	"deepseek-r1-qwen": {qwen2Pattern},
-	"gpt-4o":           {caseStart + `(?i:'s|'t|'re|'ve|'m|'ll|'d)?|` + caseEnd + `(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}|` + caseRest},
+	"gpt-4o":           {gpt4oPattern},
+	"llama4":           {gpt4oPattern},
 	"tekken":           {caseStart + `|` + caseEnd + `|\p{N}|` + caseRest},
 
 	"falcon":  {"[\\p{P}\\$\\+<=>\\^~\\|`]+", gpt2Pattern, `[0-9][0-9][0-9]`},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model"
 	"github.com/ingot-run/ingot/engine/model/modeltest"
@@ -67,7 +68,7 @@ func TestKernelsCompile(t *testing.T) {
 		types   []gguf.Type // types of weights that are loaded in addition to the micro models
 		kernels []string
 	}{
-		"portable": {nil, []string{"group_experts", "top", "attention_join", "attention_tile_F32_c16", "product_tile_F32", "latents_F32"}},
+		"portable": {nil, []string{"group_experts", "top", "attention_join", "attention_tile_F32_c16", "product_tile_F32", "latents_F32", "convolve", "delta_step_128_128", "scan_chunks"}},
 		"nvidia": {
 			[]gguf.Type{gguf.TypeQ80, gguf.TypeQ4K}, // a type with blocks only, and a type with super-blocks
 			[]string{"pack_weights", "product_32", "experts_down_8", "row_product", "route", "attention_256"},
@@ -84,6 +85,8 @@ func TestKernelsCompile(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, f.Close())
 			}
+			_, err = be.States(compute.StateShape{Layers: 1, Slots: 1, ConvRows: 3, ConvCols: 64, Heads: 1, KeyDim: 16, ValueDim: 16})
+			require.NoError(t, err)
 			for _, kind := range want.types {
 				data := make([]byte, 32*256/kind.BlockSize()*kind.BlockBytes())
 				_, err := be.Weight(gguf.Tensor{Name: kind.String(), Type: kind, Shape: []int{256, 32}, Data: data})

@@ -53,6 +53,43 @@ kernel void affine(
     *v = args.biased != 0 ? scaled + bias[i] : scaled;
 }
 
+struct GatingArgs {
+    uint cols;
+    uint gates;  // cols, or 1 if the gate applies to the whole row
+    uint gate_stride;
+    uint stride;
+};
+
+// sigmoid_gate multiplies rows by the sigmoid of other rows, in place. Grid: (columns / 64, rows).
+kernel void sigmoid_gate(
+    device const float* gate [[buffer(0)]],
+    device float* dst [[buffer(1)]],
+    constant GatingArgs& args [[buffer(2)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]]) {
+    uint i = group.x * COPY_THREADS + tid;
+    if (i < args.cols) dst[group.y * args.stride + i] /= 1.0f + exp(-gate[group.y * args.gate_stride + min(i, args.gates - 1)]);
+}
+
+struct SoftCapArgs {
+    uint cols;
+    uint stride;
+    float limit;
+};
+
+// soft_cap limits values to limit·tanh(value/limit), in place: tanh(z) = 1 - 2/(exp(2z)+1). Grid:
+// (columns / 64, rows).
+kernel void soft_cap(
+    device float* t [[buffer(0)]],
+    constant SoftCapArgs& args [[buffer(1)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]]) {
+    uint i = group.x * COPY_THREADS + tid;
+    if (i >= args.cols) return;
+    device float* v = t + group.y * args.stride + i;
+    *v = args.limit * (1.0f - 2.0f / (exp(2.0f * (*v / args.limit)) + 1.0f));
+}
+
 struct GatherArgs {
     uint cols;
     uint src_stride;

@@ -116,7 +116,87 @@ kernel void latents(
     if (simdgroup == 0) P::store(keys + ulong(page_row(at.slot, 0, 1, args.page_size)) * P::row_bytes(cols), latent, cols, lane);
 }
 
+struct ShortConvArgs {
+    uint cols;    // values per row: whole heads of the keys and, after all of these, of the values
+    uint stride;  // of c
+    uint b_stride;
+    uint x_stride;
+    uint heads;  // heads of the keys
+    uint key_dim;
+    uint value_dim;
+    uint page_size;
+    uint taps;  // rows of the convolution
+};
+
+// store_gated is the first part of a convolution: it multiplies rows x by rows b in place, and
+// stores them like keys and values. A threadgroup processes a row, and each simdgroup some of its
+// heads.
+template <typename P>
+kernel void store_gated(
+    device const float* b [[buffer(0)]],
+    device float* x [[buffer(1)]],
+    device const Slot* slots [[buffer(2)]],
+    device uchar* keys [[buffer(3)]],
+    device uchar* values [[buffer(4)]],
+    constant ShortConvArgs& args [[buffer(5)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]],
+    uint simdgroup [[simdgroup_index_in_threadgroup]],
+    uint simdgroups [[simdgroups_per_threadgroup]]) {
+    b += group.x * args.b_stride;
+    x += group.x * args.x_stride;
+    uint slot = slots[group.x].slot, key_cols = args.heads * args.key_dim;
+    for (uint i = tid; i < args.cols; i += simdgroups * 32) x[i] *= b[i];
+    threadgroup_barrier(mem_flags::mem_device);
+    for (uint head = simdgroup; head < 2 * args.heads; head += simdgroups) {
+        bool key = head < args.heads;
+        uint at = key ? head * args.key_dim : key_cols + (head - args.heads) * args.value_dim;
+        if (at >= args.cols) continue;
+        uint dims = key ? args.key_dim : args.value_dim;
+        ulong row = page_row(slot, head % args.heads, args.heads, args.page_size);
+        P::store((key ? keys : values) + row * P::row_bytes(dims), x + at, dims, lane);
+    }
+}
+
+// short_conv is the second part: it multiplies rows c by the sums over the stored rows of earlier
+// positions and the row x itself. A thread processes a column. Grid: (columns / 64, rows).
+template <typename P>
+kernel void short_conv(
+    device float* c [[buffer(0)]],
+    device const float* x [[buffer(1)]],
+    device const float* w [[buffer(2)]],
+    device const Slot* slots [[buffer(3)]],
+    device const uchar* keys [[buffer(4)]],
+    device const uchar* values [[buffer(5)]],
+    device const int* tables [[buffer(6)]],
+    constant ShortConvArgs& args [[buffer(7)]],
+    uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]]) {
+    uint i = group.x * COPY_THREADS + tid;
+    if (i >= args.cols) return;
+    device const Slot& at = slots[group.y];
+    device const int* pages = tables + at.pages;
+    uint key_cols = args.heads * args.key_dim;
+    bool key = i < key_cols;
+    uint dims = key ? args.key_dim : args.value_dim, column = key ? i : i - key_cols;
+    device const uchar* layer = key ? keys : values;
+    w += i * args.taps;
+    float sum = 0;
+    for (uint j = 0; j + 1 < args.taps; j++) {
+        uint back = args.taps - 1 - j;
+        if (at.position < back) continue;
+        uint p = at.position - back;
+        uint slot = uint(pages[p / args.page_size]) * args.page_size + p % args.page_size;
+        ulong row = page_row(slot, column / dims, args.heads, args.page_size);
+        sum = fma(w[j], P::at(layer + row * P::row_bytes(dims), column % dims), sum);
+    }
+    c[group.y * args.stride + i] *= fma(w[args.taps - 1], x[group.y * args.x_stride + i], sum);
+}
+
 #define STORES(type, name) \
+    INSTANTIATE("store_gated_" name, store_gated, type) \
+    INSTANTIATE("short_conv_" name, short_conv, type) \
     INSTANTIATE("rope_store_" name, rope_store, type) \
     INSTANTIATE("latents_" name, latents, type)
 EACH_PAGE_TYPE(STORES)

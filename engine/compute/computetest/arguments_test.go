@@ -40,6 +40,8 @@ func TestFindsWrongArguments(t *testing.T) {
 		{"normed, not added", "RMSNormAdd", func(s site) compute.Step { return setting{s} }},
 		{"not scaled", "Affine", func(s site) compute.Step { return plainAffine{s, 1, true} }},
 		{"no bias added", "Affine", func(s site) compute.Step { return plainAffine{s, 0, false} }},
+		{"gated by itself", "Gate", func(s site) compute.Step { return gatedByItself{s} }},
+		{"another limit", "SoftCap", func(s site) compute.Step { return otherLimit{s} }},
 		{"another activation", "GatedMatMul", func(s site) compute.Step { return siluOnly{s} }},
 		{"another activation of experts", "GatedExperts", func(s site) compute.Step { return siluOnly{s} }},
 		{"no biases of experts", "GatedExperts", func(s site) compute.Step { return unbiased{s} }},
@@ -66,6 +68,10 @@ func TestFindsWrongArguments(t *testing.T) {
 			return reshaped{s, func(a *compute.AttentionShape) { a.Sinks = nil }}
 		}},
 		{"bias of probabilities", "Route", func(s site) compute.Step { return biasedLate{s} }},
+		{"rows of a convolution on another page", "ShortConv", func(s site) compute.Step { return misplaced{s, "read"} }},
+		{"rows of a convolution in another layer", "ShortConv", func(s site) compute.Step { return otherLayer{s} }},
+		{"a convolution of the next position", "ShortConv", func(s site) compute.Step { return moved{s} }},
+		{"gates of a convolution exchanged", "ShortConv", func(s site) compute.Step { return swapped{s} }},
 		{"no scale", "AttentionMLA", func(s site) compute.Step { return unscaled{s} }},
 		{"no bias", "Route", func(s site) compute.Step { return unbiased{s} }},
 		{"not normalised", "Route", func(s site) compute.Step { return unnormalised{s} }},
@@ -86,6 +92,28 @@ func TestFindsWrongArguments(t *testing.T) {
 		{"drawn for the first choice", "Draw", changedDraws(func(d *compute.Draw) { d.Choice = 0 })},
 		{"drawn although given", "Draw", changedDraws(func(d *compute.Draw) { d.Given = false })},
 		{"drawn without earlier steps", "Draw", func(s site) compute.Step { return alone{s} }},
+		{"no bias of a convolution", "Convolve", func(s site) compute.Step { return unbiased{s} }},
+		{"another layer's inputs", "Convolve", func(s site) compute.Step { return otherLayer{s} }},
+		{"another layer's matrices", "DeltaNet", func(s site) compute.Step { return otherLayer{s} }},
+		{"key heads in another order", "DeltaNet", func(s site) compute.Step { return regrouped{s} }},
+		{"the gate after the norm", "GatedNorm", func(s site) compute.Step { return gateLast{s} }},
+		{"inputs of an empty state", "Convolve", changedStates(func(st *compute.SeqState) { st.From = -1 })},
+		{"matrices of an empty state", "DeltaNet", changedStates(func(st *compute.SeqState) { st.From = -1 })},
+		{"inputs of the slot", "Convolve", changedStates(fromSlot)},
+		{"matrices of the slot", "DeltaNet", changedStates(fromSlot)},
+		{"inputs without accepted drafts", "Convolve", changedStates(func(st *compute.SeqState) { st.Accepted = 0 })},
+		{"matrices without accepted drafts", "DeltaNet", changedStates(func(st *compute.SeqState) { st.Accepted = 0 })},
+		{"inputs of rejected drafts", "Convolve", changedStates(func(st *compute.SeqState) { st.Drafts = 0 })},
+		{"matrices with rejected drafts", "DeltaNet", changedStates(func(st *compute.SeqState) { st.Drafts = 0 })},
+		{"another layer's matrices of a scan", "Scan", func(s site) compute.Step { return otherLayer{s} }},
+		{"matrices of a scan of an empty state", "Scan", changedStates(func(st *compute.SeqState) { st.From = -1 })},
+		{"matrices of a scan of the slot", "Scan", changedStates(fromSlot)},
+		{"a scan without accepted drafts", "Scan", changedStates(func(st *compute.SeqState) { st.Accepted = 0 })},
+		{"a scan with rejected drafts", "Scan", changedStates(func(st *compute.SeqState) { st.Drafts = 0 })},
+		{"chunks of generated rows of a scan", "Scan", changedStates(func(st *compute.SeqState) { st.Prompt++ })},
+		{"one group of heads", "Scan", func(s site) compute.Step { return oneGroup{s} }},
+		{"bias in place of skip", "Scan", func(s site) compute.Step { return otherSkip{s} }},
+		{"chunks of generated rows", "DeltaNet", changedStates(func(st *compute.SeqState) { st.Prompt++ })},
 		{"operations out of order", "Sequence", func(s site) compute.Step { return &late{site: s} }},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
@@ -181,6 +209,10 @@ func (s swapped) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight, act
 	s.Step.GatedMatMul(dst, x, up, gate, act)
 }
 
+func (s swapped) ShortConv(c, b, x compute.Tensor, w compute.Weight, shape compute.AttentionShape, cache compute.Cache, layer int) {
+	s.Step.ShortConv(c, x, b, w, shape, cache, layer)
+}
+
 type setting struct{ site }
 
 func (s setting) MatMulAdd(dst, x compute.Tensor, w compute.Weight) { s.MatMul(dst, x, w) }
@@ -205,6 +237,14 @@ func (s plainAffine) Affine(t compute.Tensor, scale float32, bias compute.Weight
 	}
 	s.Step.Affine(t, scale, bias)
 }
+
+type gatedByItself struct{ site }
+
+func (s gatedByItself) Gate(dst, _ compute.Tensor) { s.Step.Gate(dst, dst) }
+
+type otherLimit struct{ site }
+
+func (s otherLimit) SoftCap(t compute.Tensor, limit float32) { s.Step.SoftCap(t, 1.001*limit) }
 
 type siluOnly struct{ site }
 
@@ -259,6 +299,10 @@ func (s moved) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute
 	s.inRoom(cache, func() { s.Step.RopeStore(qkv, p, shape, rope, cache, layer) })
 }
 
+func (s moved) ShortConv(c, b, x compute.Tensor, w compute.Weight, shape compute.AttentionShape, cache compute.Cache, layer int) {
+	s.inRoom(cache, func() { s.Step.ShortConv(c, b, x, w, shape, cache, layer) })
+}
+
 func (s moved) Latents(dst, a compute.Tensor, qGain, kvGain compute.Weight, eps float32, rope compute.Rope, cache compute.Cache, layer int) {
 	s.inRoom(cache, func() { s.Step.Latents(dst, a, qGain, kvGain, eps, rope, cache, layer) })
 }
@@ -305,6 +349,11 @@ func (s misplaced) RopeStore(qkv compute.Tensor, p compute.Projection, shape com
 	s.swap("store", func() { s.Step.RopeStore(qkv, p, shape, rope, cache, layer) })
 }
 
+// ShortConv stores rows and reads them in one operation, so it is misplaced as a whole.
+func (s misplaced) ShortConv(c, b, x compute.Tensor, w compute.Weight, shape compute.AttentionShape, cache compute.Cache, layer int) {
+	s.swap("read", func() { s.Step.ShortConv(c, b, x, w, shape, cache, layer) })
+}
+
 func (s misplaced) Latents(dst, a compute.Tensor, qGain, kvGain compute.Weight, eps float32, rope compute.Rope, cache compute.Cache, layer int) {
 	s.swap("store", func() { s.Step.Latents(dst, a, qGain, kvGain, eps, rope, cache, layer) })
 }
@@ -328,6 +377,14 @@ type otherLayer struct{ site }
 
 func (s otherLayer) Attention(dst, q compute.Tensor, shape compute.AttentionShape, cache compute.Cache, layer int) {
 	s.Step.Attention(dst, q, shape, cache, (layer+1)%cache.Shape().Layers)
+}
+
+// ShortConv stores the rows of short steps in another layer.
+func (s otherLayer) ShortConv(c, b, x compute.Tensor, w compute.Weight, shape compute.AttentionShape, cache compute.Cache, layer int) {
+	if c.Rows == 1 {
+		layer = (layer + 1) % cache.Shape().Layers
+	}
+	s.Step.ShortConv(c, b, x, w, shape, cache, layer)
 }
 
 type unscaled struct{ site }
@@ -412,4 +469,90 @@ func (s *late) Run() error {
 		norm()
 	}
 	return s.Step.Run()
+}
+
+// changedStates makes steps that change what each sequence does with its state.
+func changedStates(change func(st *compute.SeqState)) func(s site) compute.Step {
+	return func(s site) compute.Step { return otherStates{s, change} }
+}
+
+type otherStates struct {
+	site
+	change func(st *compute.SeqState)
+}
+
+func (s otherStates) with(op func()) {
+	seqs := slices.Clone(s.batch.Seqs)
+	for i := range s.batch.Seqs {
+		seq := &s.batch.Seqs[i]
+		s.change(&seq.State)
+		seq.State.Prompt = min(seq.State.Prompt, seq.Rows-seq.State.Drafts)
+	}
+	op()
+	s.batch.Seqs = seqs
+}
+
+func (s otherStates) Convolve(dst, x compute.Tensor, w, bias compute.Weight, states compute.States, layer int) {
+	s.with(func() { s.Step.Convolve(dst, x, w, bias, states, layer) })
+}
+
+func (s otherStates) DeltaNet(dst, qkv, gates compute.Tensor, d compute.Delta, states compute.States, layer int) {
+	s.with(func() { s.Step.DeltaNet(dst, qkv, gates, d, states, layer) })
+}
+
+type regrouped struct{ site }
+
+func (s regrouped) DeltaNet(dst, qkv, gates compute.Tensor, d compute.Delta, states compute.States, layer int) {
+	d.Grouped = !d.Grouped
+	s.Step.DeltaNet(dst, qkv, gates, d, states, layer)
+}
+
+type gateLast struct{ site }
+
+func (s gateLast) GatedNorm(dst, x, gate compute.Tensor, n compute.GatedNorm) {
+	n.GateFirst = false
+	s.Step.GatedNorm(dst, x, gate, n)
+}
+
+func (s unbiased) Convolve(dst, x compute.Tensor, w, _ compute.Weight, states compute.States, layer int) {
+	s.Step.Convolve(dst, x, w, nil, states, layer)
+}
+
+func (s otherLayer) Convolve(dst, x compute.Tensor, w, bias compute.Weight, states compute.States, _ int) {
+	s.Step.Convolve(dst, x, w, bias, states, 0)
+}
+
+func (s otherStates) Scan(dst, xbc, dt compute.Tensor, sc compute.Scan, states compute.States, layer int) {
+	s.with(func() { s.Step.Scan(dst, xbc, dt, sc, states, layer) })
+}
+
+type oneGroup struct{ site }
+
+func (s oneGroup) Scan(dst, xbc, dt compute.Tensor, sc compute.Scan, states compute.States, layer int) {
+	shape := states.Shape()
+	xbc.Cols = shape.Heads*shape.ValueDim + 2*shape.KeyDim
+	sc.Groups = 1
+	s.Step.Scan(dst, xbc, dt, sc, states, layer)
+}
+
+type otherSkip struct{ site }
+
+func (s otherSkip) Scan(dst, xbc, dt compute.Tensor, sc compute.Scan, states compute.States, layer int) {
+	sc.Skip = sc.Bias
+	s.Step.Scan(dst, xbc, dt, sc, states, layer)
+}
+
+func (s otherLayer) Scan(dst, xbc, dt compute.Tensor, sc compute.Scan, states compute.States, _ int) {
+	s.Step.Scan(dst, xbc, dt, sc, states, 0)
+}
+
+func (s otherLayer) DeltaNet(dst, qkv, gates compute.Tensor, d compute.Delta, states compute.States, _ int) {
+	s.Step.DeltaNet(dst, qkv, gates, d, states, 0)
+}
+
+// fromSlot continues what the slot holds instead of a copy of another one.
+func fromSlot(st *compute.SeqState) {
+	if st.From >= 0 {
+		st.From = st.Slot
+	}
 }

@@ -79,8 +79,8 @@ func failure(tb testing.TB, run func(tb testing.TB)) error {
 // operations are the operations that write a tensor, except Embed. Every check makes its inputs
 // with Embed, so a fault in Embed would fail every check. TestFindsWrongArguments covers Embed.
 var operations = []string{
-	"Gather", "RMSNorm", "RMSNormAdd", "Affine", "MatMul", "MatMulAdd", "GatedMatMul", "RopeStore", "Latents", "Absorb", "Attention", "Expand",
-	"Route", "GatedExperts", "ExpertsAdd", "Top", "Draw",
+	"Gather", "RMSNorm", "RMSNormAdd", "Affine", "SoftCap", "MatMul", "MatMulAdd", "GatedMatMul", "RopeStore", "Latents", "Absorb", "Attention", "ShortConv", "Expand",
+	"Route", "GatedExperts", "ExpertsAdd", "Convolve", "DeltaNet", "Scan", "GatedNorm", "Gate", "Top", "Draw",
 }
 
 // TestFindsFaults checks that the suite finds the faults that any operation can have, in each
@@ -199,6 +199,10 @@ func (s *spoiled) Affine(t compute.Tensor, scale float32, bias compute.Weight) {
 	s.on("Affine", t, func() { s.Step.Affine(t, scale, bias) })
 }
 
+func (s *spoiled) SoftCap(t compute.Tensor, limit float32) {
+	s.on("SoftCap", t, func() { s.Step.SoftCap(t, limit) })
+}
+
 func (s *spoiled) MatMul(dst, x compute.Tensor, w ...compute.Weight) {
 	s.on("MatMul", dst, func() { s.Step.MatMul(dst, x, w...) })
 }
@@ -227,6 +231,10 @@ func (s *spoiled) Attention(dst, q compute.Tensor, shape compute.AttentionShape,
 	s.on("Attention", dst, func() { s.Step.Attention(dst, q, shape, cache, layer) })
 }
 
+func (s *spoiled) ShortConv(c, b, x compute.Tensor, w compute.Weight, shape compute.AttentionShape, cache compute.Cache, layer int) {
+	s.on("ShortConv", c, func() { s.Step.ShortConv(c, b, x, w, shape, cache, layer) })
+}
+
 func (s *spoiled) Expand(dst, ctx compute.Tensor, vb compute.Weight) {
 	s.on("Expand", dst, func() { s.Step.Expand(dst, ctx, vb) })
 }
@@ -249,4 +257,24 @@ func (s *spoiled) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts
 
 func (s *spoiled) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	s.on("ExpertsAdd", dst, func() { s.Step.ExpertsAdd(dst, h, routing, e) })
+}
+
+func (s *spoiled) Convolve(dst, x compute.Tensor, w, bias compute.Weight, states compute.States, layer int) {
+	s.on("Convolve", dst, func() { s.Step.Convolve(dst, x, w, bias, states, layer) })
+}
+
+func (s *spoiled) DeltaNet(dst, qkv, gates compute.Tensor, d compute.Delta, states compute.States, layer int) {
+	s.on("DeltaNet", dst, func() { s.Step.DeltaNet(dst, qkv, gates, d, states, layer) })
+}
+
+func (s *spoiled) Scan(dst, xbc, dt compute.Tensor, sc compute.Scan, states compute.States, layer int) {
+	s.on("Scan", dst, func() { s.Step.Scan(dst, xbc, dt, sc, states, layer) })
+}
+
+func (s *spoiled) GatedNorm(dst, x, gate compute.Tensor, n compute.GatedNorm) {
+	s.on("GatedNorm", dst, func() { s.Step.GatedNorm(dst, x, gate, n) })
+}
+
+func (s *spoiled) Gate(dst, gate compute.Tensor) {
+	s.on("Gate", dst, func() { s.Step.Gate(dst, gate) })
 }

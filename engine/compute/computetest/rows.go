@@ -139,3 +139,28 @@ func checkAffine(r *rig) {
 		})
 	}
 }
+
+// checkSoftCap limits values far below the limit, near it, and so far above it that an exponential
+// would overflow. A backend may compute tanh from an exponential: its error is absolute.
+func checkSoftCap(r *rig) {
+	for _, cols := range []int{1, 65, 5000} {
+		x := r.normal(r.among(1, 5), cols)
+		const limit = 3
+		x[0][0], x[len(x)-1][cols-1] = 1e-4, -1000
+		r.verify(operation{
+			what:   fmt.Sprintf("%d rows of %d values, limited to %d", len(x), cols, limit),
+			groups: separate(len(x)),
+			compute: func(rows []int) [][]float32 {
+				t := r.sheet(pick(x, rows))
+				return r.run(r.flat(len(rows), 1), func(s compute.Step) { s.SoftCap(t.Tensor, limit) }, t)
+			},
+			compare: func(row int, got []float32) error {
+				want := exactly(x[row])
+				for i, v := range want {
+					want[i] = approx{limit * math.Tanh(v.value/limit), 2 * expStep * limit}
+				}
+				return within(got, want)
+			},
+		})
+	}
+}

@@ -50,7 +50,7 @@ func sizes(limit int) (coarse, dense []int) {
 // Measure times steps of a model. It must run before the first request, because it writes to pages
 // of the cache.
 func Measure(m model.Model, limits model.Limits) (*Steps, error) {
-	m = grouped(m, limits)
+	m = recurrent(grouped(m, limits), limits)
 	limit, vocab := min(limits.Rows, limits.Pages), m.Config().Vocab
 	rows, err := affordable(m, min(limit, limits.Outputs))
 	if err != nil {

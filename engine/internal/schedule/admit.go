@@ -24,6 +24,9 @@ func (p *planner) enqueue(seqs []*sequence) {
 		return
 	}
 	p.taken(seqs[0].request)
+	for _, s := range seqs {
+		p.states.count(s, p.pool)
+	}
 	i := len(p.waiting)
 	if seqs[0].request.interactive {
 		i = p.interactiveWaiting()
@@ -71,6 +74,7 @@ func (p *planner) admit() {
 			p.preempt(slices.Index(p.running, v))
 		}
 		s.admit(p.pool.NewTable())
+		p.states.admit(s)
 		p.taken(s.request)
 		if f := &s.request.figures; f.admitted.IsZero() {
 			f.admitted = time.Now()
@@ -186,6 +190,7 @@ func (p *planner) youngest() int {
 // computed again later.
 func (p *planner) preempt(i int) {
 	s := p.running[i]
+	p.states.release(s)
 	s.preempt()
 	p.running = slices.Delete(p.running, i, i+1)
 	p.requeue(s)
@@ -273,6 +278,10 @@ func (p *planner) steps(s *sequence) int {
 func (p *planner) held(s *sequence) int {
 	if p.computesAll(s) {
 		return 0
+	}
+	if p.states != nil {
+		position, _ := p.states.best(s, len(s.request.prompt), p.pool)
+		return p.pool.Held(s.state.keys[:position/p.pool.PageSize()])
 	}
 	if s.prefix == nil {
 		s.prefix = p.pool.Prefix(s.tokens)

@@ -11,6 +11,7 @@ type batch struct {
 	outputs []output       // the output of each element of rows.Outputs
 	edits   []compute.Edit // memory of the edits in rows.Draws
 	guides  *guides        // the masks in rows.Draws
+	states  *states        // the recurrent states; nil if the model has none
 }
 
 // fill makes the batch from the rows that planner.plan gave to the running sequences. limit is the
@@ -34,7 +35,7 @@ func (b *batch) fill(running []*sequence, limit int) {
 func (b *batch) add(s *sequence, limit int) {
 	r := &b.rows
 	s.firstRow = len(r.Tokens)
-	r.Seqs = append(r.Seqs, compute.Seq{Rows: s.rows, Pages: s.table.Pages(), Further: s.table.Further()})
+	r.Seqs = append(r.Seqs, compute.Seq{Rows: s.rows, Pages: s.table.Pages(), Further: s.table.Further(), State: b.states.rows(s)})
 	b.seqs = append(b.seqs, s)
 	if s.guide != nil {
 		s.guide.begin(len(s.draft.Drafts))

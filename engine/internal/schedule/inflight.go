@@ -35,6 +35,9 @@ func (p *planner) maxRun(top int, now time.Time, masked bool) int {
 		return 1
 	}
 	for _, s := range p.running {
+		if p.states != nil && !masked && s.guide != nil {
+			return 1 // if its constraint begins within the run, its state must not be that after later steps
+		}
 		if ready := s.decodes() || masked && s.completes(); !ready || s.tops(s.length()-1) > top {
 			return 1
 		}

@@ -84,6 +84,9 @@ func (l *loop) step() {
 	size := b.size()
 	end := start.Add(time.Duration(l.costs.Seconds(size) * float64(time.Second)))
 	b.rows.Interrupt = l.interrupter.interrupt(p.arrivals.expected(start), n, end)
+	if p.states != nil {
+		b.rows.Interrupt = nil // the states of some layers would be those after the step
+	}
 	l.present = run{start: start, max: n}
 	r := &l.present
 	b.rows.Masks = nil
@@ -161,6 +164,7 @@ func (l *loop) deliver(step int, now time.Time) (prompt, generated int) {
 	}
 	for _, s := range b.seqs {
 		s.settle()
+		l.planner.states.settle(s)
 	}
 	l.guides.follow(b.seqs)
 	for _, s := range b.seqs {

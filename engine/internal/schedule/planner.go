@@ -20,6 +20,7 @@ type planner struct {
 	prefillChunk int
 	noSharing    bool
 	pool         *cache.Pool
+	states       *states // recurrent states; nil if the model has none
 
 	waiting     []*sequence // in order of arrival, interactive ones first
 	running     []*sequence // in order of admission
@@ -42,7 +43,8 @@ func newPlanner(o *Options) planner {
 	return planner{
 		limits: o.Limits, costs: o.Steps, speculator: o.Speculator, stepTime: o.StepTime, maxInFlight: o.MaxInFlight,
 		maxSequences: o.MaxSequences, prefillChunk: o.PrefillChunk, noSharing: o.NoSharing,
-		pool: cache.NewPool(o.Limits.Pages, o.Limits.PageSize, Groups(o.Model.Config(), o.Limits)),
+		states: newStates(o),
+		pool:   cache.NewPool(o.Limits.Pages, o.Limits.PageSize, Groups(o.Model.Config(), o.Limits)),
 	}
 }
 
@@ -54,6 +56,7 @@ func (p *planner) sweep() {
 	p.waiting = p.retain(p.waiting)
 	for i := len(p.running) - 1; i >= 0; i-- {
 		if s := p.running[i]; s.stale {
+			p.states.release(s)
 			s.preempt()
 			p.running = slices.Delete(p.running, i, i+1)
 			p.requeue(s)
@@ -67,6 +70,7 @@ func (p *planner) sweep() {
 func (p *planner) discard(s *sequence) {
 	s.table.Discard(s.tokens)
 	s.stale = true
+	p.states.discard(p.running)
 	for _, other := range p.running {
 		other.stale = other.stale || other.table.HoldsDiscarded()
 	}
@@ -86,6 +90,7 @@ func (p *planner) retain(seqs []*sequence) []*sequence {
 			continue
 		}
 		if s.table != nil {
+			p.states.release(s)
 			s.release()
 			p.taken(r)
 		}

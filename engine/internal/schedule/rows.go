@@ -35,7 +35,7 @@ func (p *planner) plan(now time.Time) {
 	streams := p.planDecodes(true, math.Inf(1), &outputs)
 	if p.interactiveFirst(len(interactive) > 0) {
 		for _, s := range batch {
-			s.table.Unclaim() // interactive prompts must not wait for pages that batch prompts compute
+			p.unclaim(s) // interactive prompts must not wait for pages that batch prompts compute
 		}
 		p.planPrompts(interactive, p.interactiveLimit(p.size), &outputs)
 		bound.seconds = maxBatchSlowdown * p.costs.Seconds(p.size)
@@ -138,12 +138,15 @@ func (p *planner) planPrompts(prompts []*sequence, bound limit, outputs *int) {
 					fits = min(bound.firstRows, s.left(), p.prefillChunk, p.limits.Rows-p.size.Rows)
 				}
 			}
+			if given == 0 {
+				fits = min(p.states.least(s, fits), p.limits.Rows-p.size.Rows)
+			}
 			s.rows = p.chunk(s, fits, outputs)
 			p.size = p.size.Add(s.span(s.rows))
 			given += s.rows
 		}
-		if s.rows == 0 {
-			s.table.Unclaim() // its next rows may come much later, and other sequences need not wait for them
+		if s.rows == 0 && (p.states == nil || s.computed == 0) {
+			p.unclaim(s) // its next rows may come much later, and other sequences need not wait for them
 		}
 	}
 }
@@ -198,7 +201,7 @@ func (p *planner) planDrafts(limit float64, now time.Time) {
 		}
 		n := 0
 		if s.rows > 0 {
-			n = min(len(s.draft.Drafts), p.limits.Rows-p.size.Rows)
+			n = p.states.maxDrafts(min(len(s.draft.Drafts), p.limits.Rows-p.size.Rows))
 		}
 		if bounded {
 			n = sort.Search(n, func(i int) bool { return p.costs.Seconds(p.size.Add(s.draftSpan(i+1))) > limit })
@@ -233,7 +236,16 @@ func (p *planner) adoptPages(s *sequence) {
 	if p.computesAll(s) || s.computed != len(s.table.Pages())*p.pool.PageSize() {
 		return
 	}
-	positions := s.table.Adopt(s.shareable())
+	text := s.shareable()
+	if p.states != nil {
+		position, c := p.states.best(s, min(len(s.request.prompt), len(text)), p.pool)
+		if c == nil {
+			return
+		}
+		p.states.use(s, c)
+		text = text[:position+1]
+	}
+	positions := s.table.Adopt(text)
 	if s.choice == 0 && !s.recomputed {
 		n := len(s.request.prompt) // later positions belong to a resumed answer
 		s.request.figures.cached += min(positions, n) - min(s.computed, n)
@@ -241,10 +253,19 @@ func (p *planner) adoptPages(s *sequence) {
 	s.adopt(positions)
 }
 
-// waitsForPage reports whether another sequence is computing the next page of a prompt. If not, it
-// announces that s will compute the page.
+// waitsForPage reports whether another sequence is computing the next page of a prompt or, if the
+// model has recurrent states, a snapshot. If not, it announces that s will compute it.
 func (p *planner) waitsForPage(s *sequence) bool {
+	if p.states != nil {
+		return !p.computesAll(s) && p.states.waits(s)
+	}
 	return !p.computesAll(s) && s.table.Claim(s.shareable())
+}
+
+// unclaim withdraws the announcements of waitsForPage.
+func (p *planner) unclaim(s *sequence) {
+	s.table.Unclaim()
+	p.states.unclaim(s)
 }
 
 // shareable returns the tokens whose pages may be taken from the cache. Rows with outputs that are
@@ -260,14 +281,21 @@ func (p *planner) computesAll(s *sequence) bool { return p.noSharing || s.needsE
 
 // chunk returns the number of rows that a prompt gets in a step with room for n rows. Next to other
 // prompts, a chunk that does not reach the end of its prompt ends at the end of a page, so that the
-// next chunk can use pages that other sequences computed. outputs is the number of prompt rows that
+// next chunk can use pages that other sequences computed. With recurrent states, it ends as
+// states.cut requires. outputs is the number of prompt rows that
 // may still reach the output head. chunk lowers it.
 func (p *planner) chunk(s *sequence, n int, outputs *int) int {
 	size := p.pool.PageSize()
-	if end := s.computed + n; len(p.prompts) > 1 && end < s.target() && end/size*size > s.computed {
+	if end := s.computed + n; p.states == nil && len(p.prompts) > 1 && end < s.target() && end/size*size > s.computed {
 		n = end/size*size - s.computed
 	}
-	return p.withOutputs(s, n, outputs)
+	before := *outputs
+	n = p.withOutputs(s, n, outputs)
+	if cut := p.states.cut(s, n); cut < n {
+		n, *outputs = cut, before
+		n = p.withOutputs(s, n, outputs)
+	}
+	return n
 }
 
 // reservePages takes pages for all rows, oldest sequence first. If pages run out, it preempts the

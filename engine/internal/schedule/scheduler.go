@@ -65,6 +65,7 @@ func New(o Options) *Scheduler {
 		writer:      newWriter(o.MaxInFlight > 1),
 		drafting:    drafting{speculator: o.Speculator},
 	}
+	s.loop.batch.states = s.loop.planner.states
 	s.loop.prepare = s.loop.prepareStep
 	return s
 }

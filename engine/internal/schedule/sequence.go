@@ -55,6 +55,8 @@ type sequence struct {
 	counted  int     // number of the answer's tokens in the statistics; loop.deliver sets it
 	computed int     // positions whose keys and values are in the cache: adopt, advance, settle (less rejected drafts) and preempt (0) set it
 
+	state seqState // the recurrent state; planner.states changes it
+
 	// Drawing. drawer.take excludes stop ids from the sampler while it draws.
 
 	sampler    *sample.Sampler         // accept gives it the tokens

@@ -34,6 +34,14 @@ type FamilyPrompt struct {
 	LogSumExp []float64   `json:"logsumexp"`   // [token]
 }
 
+// Longest returns the length of the longest prompt with its answer.
+func (f *Family) Longest() (n int) {
+	for _, p := range f.Prompts {
+		n = max(n, len(p.IDs)+len(p.Tokens))
+	}
+	return n
+}
+
 // All returns the prompt and the answer.
 func (p *FamilyPrompt) All() []int32 { return slices.Concat(p.IDs, p.Tokens) }
 
@@ -49,16 +57,31 @@ type FamilyMTP struct {
 // the same best token.
 const MinGap = 0.02
 
-// Families runs a test for the reference model of each family, in one subtest per model.
+// FamilyLimits has room for the prompts and answers of all references. The RoPE factors of models
+// with several sets are those for 256 positions.
+var FamilyLimits = model.Limits{
+	Rows: 256, Outputs: 256, Context: 1024, RopeContext: 256, Pages: 512, PageSize: pageSize, States: Limits.States, Drafts: Limits.Drafts,
+}
+
+// Families runs a test for the reference model of each family, in one subtest per model. Some
+// references are archives in engine/model/testdata/families, the others are in an archive in the
+// folder INGOT_MODELS.
 func Families(t *testing.T, test func(t *testing.T, f *Family)) {
 	t.Helper()
-	archive := filepath.Join(os.Getenv("INGOT_MODELS"), "families.tar.xz")
-	if _, err := os.Stat(archive); err != nil {
-		t.Skip("the reference models of the families are not tested: set INGOT_MODELS to the folder that has families.tar.xz")
+	archives, err := filepath.Glob(filepath.Join(testdata(t), "families", "*.tar.xz"))
+	require.NoError(t, err)
+	more := filepath.Join(os.Getenv("INGOT_MODELS"), "families.tar.xz")
+	if _, err := os.Stat(more); err == nil {
+		archives = append(archives, more)
+	} else {
+		t.Run("INGOT_MODELS", func(t *testing.T) {
+			t.Skip("some reference models of the families are not tested: set INGOT_MODELS to the folder that has families.tar.xz")
+		})
 	}
 	dir := t.TempDir()
-	out, err := exec.CommandContext(t.Context(), "tar", "-xf", archive, "-C", dir).CombinedOutput()
-	require.NoError(t, err, "unpack %s: %s", archive, out)
+	for _, archive := range archives {
+		unpack(t, archive, dir)
+	}
 	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	require.NoError(t, err)
 	require.NotEmpty(t, paths)
@@ -67,6 +90,21 @@ func Families(t *testing.T, test func(t *testing.T, f *Family)) {
 			test(t, readFamily(t, path))
 		})
 	}
+}
+
+// Recurrent returns the path of the reference model of a family with recurrent layers that is in
+// the repository. Its tokenizer is that of the micro models.
+func Recurrent(tb testing.TB, name string) string {
+	tb.Helper()
+	dir := tb.TempDir()
+	unpack(tb, filepath.Join(testdata(tb), "families-recurrent.tar.xz"), dir)
+	return filepath.Join(dir, name+".f32.gguf")
+}
+
+func unpack(tb testing.TB, archive, dir string) {
+	tb.Helper()
+	out, err := exec.CommandContext(tb.Context(), "tar", "-xf", archive, "-C", dir).CombinedOutput()
+	require.NoError(tb, err, "unpack %s: %s", archive, out)
 }
 
 func readFamily(t *testing.T, path string) *Family {
@@ -89,7 +127,7 @@ func readFamily(t *testing.T, path string) *Family {
 // ways are the ways in which Compare divides sequences among steps. Each is a value for the
 // parameter next of Logits.
 var ways = map[string]func(step int, left []int) []int{
-	"alone":     func(_ int, left []int) []int { return firstOnly(left, 1<<20) },
+	"alone":     func(_ int, left []int) []int { return firstOnly(left, FamilyLimits.Rows) },
 	"in chunks": func(_ int, left []int) []int { return firstOnly(left, 7) },
 	"in batches": func(step int, left []int) []int {
 		rows := make([]int, len(left))
@@ -112,29 +150,40 @@ func firstOnly(left []int, n int) []int {
 	return rows
 }
 
-// Logits computes sequences in steps and returns the logits of every token. The function next
-// returns the number of rows of each sequence in a step. Its argument left has the number of tokens
-// of each sequence that are not computed yet.
-func Logits(tb testing.TB, m model.Model, sequences [][]int32, next func(step int, left []int) []int) [][][]float32 {
+// Logits computes prompts with their answers in steps and returns the logits of every token. The
+// function next returns the number of rows of each sequence in a step. Its argument left has the
+// number of tokens of each sequence that are not computed yet. A sequence with a recurrent state
+// has more rows, or none, where the state does not allow the number: see compute.SeqState.
+func Logits(tb testing.TB, m model.Model, prompts []FamilyPrompt, next func(step int, left []int) []int) [][][]float32 {
 	tb.Helper()
+	sequences := make([][]int32, len(prompts))
 	out, left := make([][][]float32, len(sequences)), make([]int, len(sequences))
 	tables := make([][]int32, len(sequences))
-	for i, s := range sequences {
-		left[i] = len(s)
-	}
-	for page := range int32(pages) {
-		i := int(page) % len(sequences)
-		tables[i] = append(tables[i], page)
+	page := int32(0)
+	for i := range prompts {
+		sequences[i] = prompts[i].All()
+		left[i] = len(sequences[i])
+		for len(tables[i])*pageSize < left[i] {
+			tables[i], page = append(tables[i], page), page+1
+		}
 	}
 	for step := 0; slices.Max(left) > 0; step++ {
 		b := &compute.Batch{}
 		var of []int // [rows] the sequence of each row
 		for i, n := range next(step, left) {
+			first := len(sequences[i]) - left[i]
+			state := compute.SeqState{From: i, Slot: i}
+			if m.Config().States.Layers > 0 {
+				n = onGrid(first, n, len(prompts[i].IDs), Limits.Rows-len(b.Tokens))
+				state.Prompt = min(n, max(len(prompts[i].IDs)-first, 0))
+			}
 			if n == 0 {
 				continue
 			}
-			b.Seqs = append(b.Seqs, compute.Seq{Rows: n, Pages: tables[i]})
-			first := len(sequences[i]) - left[i]
+			if first == 0 {
+				state.From = -1
+			}
+			b.Seqs = append(b.Seqs, compute.Seq{Rows: n, Pages: tables[i], State: state})
 			for p := first; p < first+n; p++ {
 				b.Outputs = append(b.Outputs, int32(len(b.Tokens)))
 				b.Tokens, b.Positions = append(b.Tokens, sequences[i][p]), append(b.Positions, int32(p))
@@ -151,6 +200,32 @@ func Logits(tb testing.TB, m model.Model, sequences [][]int32, next func(step in
 	return out
 }
 
+// onGrid returns how many rows from position first on a sequence with a recurrent state has in a
+// step: at least n, so that the rows end with the prompt or on the grid of chunks, or none if the
+// step has no room for them.
+func onGrid(first, n, prompt, room int) int {
+	if to := first + n; n > 0 && to < prompt {
+		n = min(prompt, (to+compute.ChunkRows-1)/compute.ChunkRows*compute.ChunkRows) - first
+	}
+	if n > room {
+		return 0
+	}
+	return n
+}
+
+// groups divides prompts into groups that have room in the cache together.
+func groups(prompts []FamilyPrompt) (all [][]FamilyPrompt) {
+	used := pages
+	for _, p := range prompts {
+		n := (len(p.All()) + pageSize - 1) / pageSize
+		if used += n; used > pages {
+			all, used = append(all, nil), n
+		}
+		all[len(all)-1] = append(all[len(all)-1], p)
+	}
+	return all
+}
+
 // Compare compares a model with a family's reference for some prompts. It compares the best token
 // if the two highest logits of the reference differ by more than MinGap, and the log-probabilities
 // of the likeliest tokens, which may differ by tolerance. It computes the prompts alone, in chunks
@@ -158,11 +233,15 @@ func Logits(tb testing.TB, m model.Model, sequences [][]int32, next func(step in
 // of log-probabilities.
 func Compare(tb testing.TB, m model.Model, prompts []FamilyPrompt, tolerance float64) (worst float64) {
 	tb.Helper()
-	sequences := make([][]int32, len(prompts))
-	for i := range prompts {
-		sequences[i] = prompts[i].All()
+	for _, group := range groups(prompts) {
+		worst = max(worst, compare(tb, m, group, tolerance))
 	}
-	alone := Logits(tb, m, sequences, ways["alone"])
+	return worst
+}
+
+func compare(tb testing.TB, m model.Model, prompts []FamilyPrompt, tolerance float64) (worst float64) {
+	tb.Helper()
+	alone := Logits(tb, m, prompts, ways["alone"])
 	for i := range prompts {
 		p := &prompts[i]
 		for k, token := range p.Tokens {
@@ -180,7 +259,7 @@ func Compare(tb testing.TB, m model.Model, prompts []FamilyPrompt, tolerance flo
 		}
 	}
 	for _, way := range []string{"in chunks", "in batches"} {
-		require.Equal(tb, alone, Logits(tb, m, sequences, ways[way]), "logits of prompts computed alone and %s differ", way)
+		require.Equal(tb, alone, Logits(tb, m, prompts, ways[way]), "logits of prompts computed alone and %s differ", way)
 	}
 	return worst
 }

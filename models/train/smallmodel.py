@@ -1,0 +1,31 @@
+"""What the small models of all families share: the size of the vocabulary, and random weights."""
+
+import torch
+
+VOCABULARY = 512
+
+
+def normal(weight, deviation, mean=0.0):
+    """Draws weights with 6 bits after the point, so that the files compress well."""
+    weight.normal_(0, deviation)
+    scale = 2.0 ** torch.floor(torch.log2(torch.tensor(deviation)))
+    weight.copy_(mean + torch.round(weight / scale * 16) * scale / 16)
+
+
+def randomise(name, weight):
+    """Draws weights so large that every part affects the result. With transformers' small initial weights, layers are almost the
+    identity."""
+    if "inv_freq" in name:
+        return
+    if weight.ndim == 1:
+        normal(weight, 0.25, 1.0)
+    elif "embed_tokens" in name:
+        normal(weight, 1.0)
+    else:
+        normal(weight, 1.4 / weight.shape[-1] ** 0.5)
+
+
+def interleave(weight, heads):
+    """Reorders each head's rows so that RoPE's pairs (i, i + half) become neighbours (2i, 2i + 1)."""
+    rows, columns = weight.shape
+    return weight.view(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
