@@ -49,7 +49,7 @@ func New(dev Device, o Options) (*Backend, error) {
 		err = b.step.init(b)
 	}
 	if err == nil {
-		b.recorder, err = newRecorder(b, o.Mode)
+		b.recorder, err = newRecorder(b, o)
 	}
 	if err == nil {
 		err = b.reserve(drawScratch)

@@ -58,6 +58,9 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 	if c.kernels, err = b.kernels.forPages(shape.Type); err != nil {
 		return nil, fmt.Errorf("make a KV cache: %w", err)
 	}
+	if err := b.recorder.makePages(shape.Type); err != nil {
+		return nil, fmt.Errorf("make a KV cache: %w", err)
+	}
 	b.caches = append(b.caches, c)
 	if c.keys, err = b.pages(shape, slots, shape.KeyCols); err != nil {
 		return nil, err

@@ -80,7 +80,7 @@ func TestReferencesOnGPU(t *testing.T) {
 func TestFamiliesOnGPU(t *testing.T) {
 	eachGPU(t, func(t *testing.T, start starter) {
 		t.Helper()
-		families(t, start, 0.001)
+		families(t, start, nvidiaTolerance)
 	})
 }
 

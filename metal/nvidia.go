@@ -15,12 +15,16 @@ type nvidia struct {
 	*step
 	general *portable
 	memory  int // bytes of threadgroup memory that the device allows
+	tiles   map[string]tileLimits // by kernel of a geometry
 
 	nvidiaWeights
 	nvidiaAttention
 	nvidiaExperts
 	nvidiaRows
 }
+
+// tileLimits are the minimum numbers of rows and of threadgroups for which the largest tiles are used.
+type tileLimits struct{ rows, threadgroups int }
 
 // An nvidiaOperation is an operation that NVIDIA's kernels compute for some weights and shapes.
 type nvidiaOperation interface {
@@ -44,7 +48,7 @@ func (n *nvidia) record(operations []call) {
 
 // nvidiaFiles are the files in folder kernels/cuda with the kernels that do not depend on the type
 // of weights, those that take longest to compile first.
-var nvidiaFiles = []string{"attention.cu", "choose.cu", "top.cu"}
+var nvidiaFiles = []string{"choose.cu", "top.cu"}
 
 // startNvidia begins to compile the kernels for NVIDIA's GPUs that every model needs, if the device
 // can run them.
@@ -65,10 +69,16 @@ func (c *compiler) startNvidia() error {
 // nvidiaScratch is the minimum number of bytes of scratch memory.
 const nvidiaScratch = 1 << 20
 
-func newNvidia(b *Backend, general *portable, mode Mode) (*nvidia, error) {
+func newNvidia(b *Backend, general *portable, mode Mode, geometry Geometry) (*nvidia, error) {
 	n := &nvidia{step: &b.step, general: general, memory: b.device.Info().ThreadgroupMemory}
-	n.mode, n.ofType = mode, map[gguf.Type]*packedKernels{}
-	for _, compile := range []func(Device, Mode) error{n.nvidiaAttention.compile, n.nvidiaExperts.compile, n.nvidiaRows.compile} {
+	n.tiles = map[string]tileLimits{ProductTile: {tileColumns + 1, manyTiles}, GatedTile: {tileColumns + 1, busyThreadgroups}}
+	for _, c := range geometry {
+		if c.From > 0 {
+			n.tiles[c.Kernel] = tileLimits{c.From, c.Tiles}
+		}
+	}
+	n.mode, n.ofType, n.ofPages = mode, map[gguf.Type]*packedKernels{}, map[gguf.Type]*attentionKernels{}
+	for _, compile := range []func(Device, Mode) error{n.nvidiaExperts.compile, n.nvidiaRows.compile} {
 		if err := compile(b.device, mode); err != nil {
 			return nil, err
 		}
@@ -92,13 +102,17 @@ func nvidiaSource(name string) (Source, error) {
 	return src, err
 }
 
-// makePipelines compiles a file in folder kernels/cuda and makes the pipelines of the named
-// kernels.
-func makePipelines(dev Device, mode Mode, file string, pipelines map[string]*Pipeline) error {
+// makeFilePipelines is makePipelines for a file in folder kernels/cuda.
+func makeFilePipelines(dev Device, mode Mode, file string, pipelines map[string]*Pipeline) error {
 	src, err := nvidiaSource(file)
 	if err != nil {
 		return err
 	}
+	return makePipelines(dev, mode, src, pipelines)
+}
+
+// makePipelines compiles a source and makes the pipelines of the named kernels.
+func makePipelines(dev Device, mode Mode, src Source, pipelines map[string]*Pipeline) error {
 	lib, err := dev.Compile(src, mode)
 	if err != nil {
 		return err

@@ -8,62 +8,119 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// nvidiaAttention has the kernels of attention over pages of float16, by number of values per head.
+// nvidiaAttention has the kernels of attention, by type of the pages.
 type nvidiaAttention struct {
-	whole, split map[int]*Pipeline
+	ofPages map[gguf.Type]*attentionKernels
+}
+
+// attentionKernels are the kernels of attention over pages of a type. whole and split are by the number
+// of values per head, up to which they compute attention.
+type attentionKernels struct {
+	whole, split [len(attentionValues)]Pipeline
 	join         Pipeline
 }
+
+var attentionValues = [...]int{64, 128, 256, 512}
 
 // busyTiles is the minimum number of tiles of attention for which one threadgroup computes all
 // splits of a tile. An H100 has 132 multiprocessors, so this many threadgroups occupy it. With
 // fewer tiles, each split has a threadgroup, and another dispatch joins the splits.
 const busyTiles = 128
 
-func (a *nvidiaAttention) compile(dev Device, mode Mode) error {
-	a.whole, a.split = map[int]*Pipeline{}, map[int]*Pipeline{}
-	pipelines := map[string]*Pipeline{"attention_join": &a.join}
-	for _, values := range []int{64, 128, 256, 512} {
-		a.whole[values], a.split[values] = new(Pipeline), new(Pipeline)
-		pipelines[fmt.Sprintf("attention_%d", values)], pipelines[fmt.Sprintf("attention_split_%d", values)] = a.whole[values], a.split[values]
+func attentionSource(pages gguf.Type) (Source, error) {
+	src, err := nvidiaSource("attention.cu")
+	src.Name = fmt.Sprintf("%s for pages of %v", src.Name, pages)
+	src.Text = fmt.Sprintf("#define PAGE Page%v\n", pages) + src.Text
+	return src, err
+}
+
+func (n *nvidia) pageSources(pages gguf.Type) ([]Source, error) {
+	src, err := attentionSource(pages)
+	return []Source{src}, err
+}
+
+func (n *nvidia) makePages(pages gguf.Type) error {
+	if n.ofPages[pages] != nil {
+		return nil
 	}
-	return makePipelines(dev, mode, "attention.cu", pipelines)
+	src, err := attentionSource(pages)
+	if err != nil {
+		return err
+	}
+	k := &attentionKernels{}
+	pipelines := map[string]*Pipeline{"attention_join": &k.join}
+	for i, values := range attentionValues {
+		pipelines[fmt.Sprintf("attention_%d", values)], pipelines[fmt.Sprintf("attention_split_%d", values)] = &k.whole[i], &k.split[i]
+	}
+	if err := makePipelines(n.device, n.mode, src, pipelines); err != nil {
+		return err
+	}
+	n.ofPages[pages] = k
+	return nil
+}
+
+// valuesIndex returns the index in attentionValues of the smallest number of values per head that is
+// not less than the given number, or false if there is none.
+func valuesIndex(values int) (int, bool) {
+	i := slices.IndexFunc(attentionValues[:], func(most int) bool { return values <= most })
+	return i, i >= 0
 }
 
 func (n *nvidia) computesAttention(o *attention) bool {
 	shape := &o.shape
-	return n.whole[shape.ValueDim] != nil && shape.Window == 0 && shape.Sinks == nil && o.cache.shape.Type == gguf.TypeF16 && shape.KeyDim%32 == 0 &&
-		attentionBytes(shape) <= n.memory
+	_, ok := valuesIndex(shape.ValueDim)
+	return ok && n.ofPages[o.cache.shape.Type] != nil && shape.KeyDim%8 == 0 && shape.ValueDim%8 == 0 && attentionBytes(shape) <= n.memory
 }
 
 // attentionBytes returns the bytes of threadgroup memory that attention.cu needs. The arrays are
 // listed in attend.
 func attentionBytes(shape *compute.AttentionShape) int {
-	query := shape.KeyDim
-	if shape.KeyDim/32%2 == 0 {
+	query := (shape.KeyDim + 31) / 32 * 32
+	if query/32%2 == 0 {
 		query += 32
 	}
 	bytes := attentionPairs*(4*(nvidiaSplitKeys+4)+2*(nvidiaSplitKeys+8)) + 4*nvidiaSplitKeys + 8*attentionPairs + 2*attentionPairs*query
-	if shares := attentionWarps * 64 / shape.ValueDim; shares > 1 {
-		bytes += shares * attentionPairs * 4 * shape.ValueDim
+	if i, ok := valuesIndex(shape.ValueDim); ok && attentionWarps*64 > attentionValues[i] {
+		bytes += attentionWarps * 64 * attentionPairs * 4
 	}
 	return bytes
 }
 
-// splitsOf returns the number of splits per row if few tiles are to be computed, each split by its
-// own threadgroup. It is 0 if a threadgroup computes all splits of a tile, or if another kernel
-// computes the attention.
-func (n *nvidia) splitsOf(o *attention) int {
+// splitRange is a range of splits of attention.
+type splitRange struct{ first, count int }
+
+// splitsOf returns the splits of the rows if few tiles are to be computed, each split by its own
+// threadgroup. The range is empty if a threadgroup computes all splits of a tile, or if another
+// kernel computes the attention.
+func (n *nvidia) splitsOf(o *attention) splitRange {
 	if !n.computesAttention(o) {
-		return 0
+		return splitRange{}
 	}
 	rows, shape := o.dst.Rows, &o.shape
-	longest := int(slices.Max(n.batch.Positions[:rows])) + 1
-	splits := (longest + nvidiaSplitKeys - 1) / nvidiaSplitKeys
-	if splits == 1 || n.countPairTiles(shape.Heads/shape.KVHeads, 0)*shape.KVHeads >= busyTiles || rows*shape.Heads*splits*(shape.ValueDim+partHeader)*4 > n.scratch.bytes {
-		return 0
+	positions := n.batch.Positions[:rows]
+	first := shape.First(int(slices.Min(positions))) / nvidiaSplitKeys
+	count := int(slices.Max(positions))/nvidiaSplitKeys + 1 - first
+	joined := count * shape.ValueDim // values that a threadgroup of the next product joins
+	if !o.latent() {
+		joined *= shape.Heads
 	}
-	return splits
+	switch {
+	case count == 1, count == 2 && joined > maxFusedJoin, // the join would be a dispatch of its own, which takes longer than another split
+		n.countPairTiles(shape.Heads/shape.KVHeads, 0)*shape.KVHeads >= busyTiles,
+		rows*shape.Heads*count*(shape.ValueDim+partHeader)*4 > n.scratch.bytes:
+		return splitRange{}
+	}
+	return splitRange{first, count}
 }
+
+type nvidiaAttentionArgs struct {
+	attentionArgs
+	first uint32
+}
+
+// latent reports whether values are the leading values of keys, as in MLA. An Expand then reads the
+// result, head by head.
+func (o *attention) latent() bool { return o.cache.shape.ValueCols == 0 }
 
 // nvidia records an attention. If each split of a tile has its own threadgroup, a second dispatch
 // joins the splits, unless the next operation's kernel does it.
@@ -72,20 +129,21 @@ func (o *attention) nvidia(n *nvidia) {
 		o.portable(n.general)
 		return
 	}
-	shape := &o.shape
+	shape, kernels := &o.shape, n.ofPages[o.cache.shape.Type]
+	i, _ := valuesIndex(shape.ValueDim)
 	tiles, count := n.pairTiles(shape.Heads/shape.KVHeads, 0)
-	a := o.args()
-	splits, p := n.splitsOf(o), n.whole[shape.ValueDim]
-	if splits > 0 {
-		p = n.split[shape.ValueDim]
+	splits, p := n.splitsOf(o), kernels.whole[i]
+	if splits.count > 0 {
+		p = kernels.split[i]
 	}
-	a.splits = uint32(splits)
-	in := n.stored(o.cache, o.layer)
-	record(n.step, "attention", *p, grid{x: count, y: shape.KVHeads, z: splits, simdgroups: attentionWarps, shared: attentionBytes(shape)}, &a,
-		at(o.q), in.keys, in.values, in.slots, n.tables, tiles, n.scratch.write(), into(o.dst))
-	if splits > 0 && !o.continued {
+	a := nvidiaAttentionArgs{o.args(), uint32(splits.first)}
+	a.splits = uint32(splits.count)
+	in, sinks := n.stored(o.cache, o.layer), bind(shape.Sinks, at(o.q))
+	record(n.step, "attention", p, grid{x: count, y: shape.KVHeads, z: splits.count, simdgroups: attentionWarps, shared: attentionBytes(shape)}, &a,
+		at(o.q), in.keys, in.values, in.slots, n.tables, tiles, sinks, n.scratch.write(), into(o.dst))
+	if splits.count > 0 && !o.continued {
 		const simdgroups = 2
-		g := grid{x: (shape.ValueDim + 32*simdgroups - 1) / (32 * simdgroups), y: shape.Heads, z: o.dst.Rows, simdgroups: simdgroups, shared: 8 * splits}
-		record(n.step, "attention_join", n.join, g, &a, n.scratch.read(), n.slotMapping, into(o.dst))
+		g := grid{x: (shape.ValueDim + 32*simdgroups - 1) / (32 * simdgroups), y: shape.Heads, z: o.dst.Rows, simdgroups: simdgroups, shared: 8 * splits.count}
+		record(n.step, "attention_join", kernels.join, g, &a, n.scratch.read(), n.slotMapping, sinks, into(o.dst))
 	}
 }

@@ -8,10 +8,9 @@ import (
 // nvidiaExperts has the kernels of Route, and the memory between Route and the operations of the
 // experts.
 type nvidiaExperts struct {
-	routeRows, rowRoute, rowChoose Pipeline
-	counters                       Buffer // counters of kernel route; all 0 between dispatches
-	logits                         Buffer // logits of kernel row_route
-	grouped                        groupedChoices
+	routeFew, routeMany, chooseRows, rowRoute, rowChoose Pipeline
+	logits                                               Buffer // logits of kernel row_route
+	grouped                                              groupedChoices
 }
 
 // The argument structs of choose.h, choose.cu and experts.h.
@@ -27,24 +26,24 @@ type (
 	}
 	choicesArgs       struct{ rows, used, slots, experts, routingStride, tiles, tile uint32 }
 	packedExpertsArgs struct {
-		blocks, out, experts, used, slots, sharedBlocks, sharedOut, room, routingStride, dstStride uint32
+		blocks, out, experts, used, slots, sharedBlocks, sharedOut, room, routingStride, dstStride, activation, biased uint32
 	}
 	rowGatedArgs struct {
-		blocks, out, sharedOut uint32
-		route                  nvidiaRouteArgs
+		blocks, out, sharedOut, activation, biased uint32
+		route                                      nvidiaRouteArgs
 	}
 	rowExpertsArgs struct {
-		blocks, out, slots, sharedBlocks, probabilities uint32
-		route                                           nvidiaRouteArgs
+		blocks, out, slots, sharedBlocks, probabilities, biased uint32
+		route                                                   nvidiaRouteArgs
 	}
 	weighChoicesArgs struct{ cols, used, slots, routingStride, dstStride uint32 }
 )
 
 const (
-	logitRows   = 4     // rows per warp of kernel route
-	counterRows = 16384 // maximum number of rows per dispatch of kernel route
+	// manyRouted is the minimum number of rows for kernel route_many.
+	manyRouted = 256
 	// maxNvidiaExperts is the maximum number of experts that fits into the threadgroup memory of
-	// kernel route.
+	// kernel choose_rows.
 	maxNvidiaExperts = 1024
 	// manyChoices is the minimum mean number of choices per expert for which tiles of 32 are faster
 	// than tiles of 8.
@@ -54,19 +53,18 @@ const (
 )
 
 func (e *nvidiaExperts) compile(dev Device, mode Mode) error {
-	return makePipelines(dev, mode, "choose.cu", map[string]*Pipeline{"route": &e.routeRows, "row_route": &e.rowRoute, "row_choose": &e.rowChoose})
+	return makeFilePipelines(dev, mode, "choose.cu", map[string]*Pipeline{
+		"route_few": &e.routeFew, "route_many": &e.routeMany, "choose_rows": &e.chooseRows, "row_route": &e.rowRoute, "row_choose": &e.rowChoose,
+	})
 }
 
 func (e *nvidiaExperts) allocate(b *Backend) (err error) {
-	if e.counters, err = b.newBuffer(4*counterRows/logitRows, Private, "allocate counters for the routing of experts"); err != nil {
-		return err
-	}
 	e.logits, err = b.newBuffer(4*maxNvidiaExperts, Private, "allocate logits for the routing of experts")
 	return err
 }
 
 func computesRoute(w *weight, shape compute.RouteShape) bool {
-	return !shape.BiasLogits && w.kind == gguf.TypeF32 && shape.Experts <= maxNvidiaExperts && shape.Used <= maxUsedExperts
+	return w.kind == gguf.TypeF32 && shape.Experts <= maxNvidiaExperts && shape.Used <= maxUsedExperts
 }
 
 func (o *route) nvidia(n *nvidia) {
@@ -77,20 +75,24 @@ func (o *route) nvidia(n *nvidia) {
 	plain := *o
 	plain.router = n.inFloats(o.router)
 	if w := plain.router.(*weight); computesRoute(w, o.shape) {
-		n.routeMany(o, w)
+		n.routeRows(o, w)
 	} else {
 		plain.portable(n.general)
 	}
 }
 
-func (n *nvidia) routeMany(o *route, w *weight) {
+func (n *nvidia) routeRows(o *route, w *weight) {
 	n.inParts(o.dst.Rows, o.shape.Experts, func(from, to int) {
-		parts(from, to, counterRows, func(from, to int) {
-			a, logits := o.args(to-from), n.scratch.write()
-			g := grid{x: (o.shape.Experts + 3) / 4, y: (to - from + logitRows - 1) / logitRows, simdgroups: 4, shared: 8 * logitRows * o.shape.Experts}
-			record(n.step, "route", n.routeRows, g, &a, Binding{Buffer: w.buffer}, bind(o.bias, logits), at(o.x.Span(from, to)), logits,
-				Binding{Buffer: n.counters}, into(o.dst.Span(from, to)))
-		})
+		rows, a, logits := to-from, o.args(to-from), n.scratch.write()
+		p, tile, simdgroups := n.routeFew, 4, 2 // rows and experts of a simdgroup; simdgroups of a threadgroup
+		if rows >= manyRouted {
+			p, tile, simdgroups = n.routeMany, 8, 4
+		}
+		g := grid{x: (o.shape.Experts + tile*simdgroups - 1) / (tile * simdgroups), y: (rows + tile - 1) / tile, simdgroups: simdgroups}
+		record(n.step, "route", p, g, &a, Binding{Buffer: w.buffer}, at(o.x.Span(from, to)), logits)
+		const each = 4 // rows of a threadgroup
+		record(n.step, "route", n.chooseRows, grid{x: (rows + each - 1) / each, y: 1, simdgroups: each, shared: 8 * each * o.shape.Experts}, &a,
+			logits, bind(o.bias, logits), into(o.dst.Span(from, to)))
 	})
 }
 
@@ -116,11 +118,15 @@ func (n *nvidia) routeRow(o *route, prior *norm) {
 func choiceBytes(shape compute.RouteShape) int { return 8 * shape.Experts }
 
 func (o *route) args(rows int) nvidiaRouteArgs {
-	return nvidiaRouteArgs{
+	a := nvidiaRouteArgs{
 		n: uint32(weightOf(o.router).in), experts: uint32(o.shape.Experts), rows: uint32(rows), used: uint32(o.shape.Used),
 		xStride: uint32(o.x.Stride), dstStride: uint32(o.dst.Stride), sigmoid: flag(o.shape.Gating == compute.GatingSigmoid),
 		normalise: flag(o.shape.Normalise), biased: flag(o.bias != nil), scale: o.shape.Scale,
 	}
+	if o.shape.BiasLogits {
+		a.biased *= 2
+	}
+	return a
 }
 
 // groupedChoices is a routing sorted by expert, at the beginning of scratch memory.
@@ -138,8 +144,8 @@ type groupingKey struct {
 	tile    int // maximum number of choices per tile
 }
 
-func tileOf(rows, used, experts int) int {
-	if rows*used >= manyChoices*experts {
+func (n *nvidia) tileOf(rows, used, experts int) int {
+	if from := n.tiles[ExpertGatedTile].rows; from > 0 && rows >= from || rows*used >= manyChoices*experts {
 		return 32
 	}
 	return 8
@@ -150,7 +156,7 @@ func tileOf(rows, used, experts int) int {
 // shared experts.
 func (n *nvidia) groupChoices(routing compute.Tensor, w *packedWeight, slots int) groupedChoices {
 	used := routing.Cols / 2
-	key := groupingKey{routing, routing.Buffer.(*memory).version, slots, tileOf(routing.Rows, used, w.matrices)}
+	key := groupingKey{routing, routing.Buffer.(*memory).version, slots, n.tileOf(routing.Rows, used, w.matrices)}
 	if n.grouped.key == key && n.grouped.version == n.scratch.version {
 		return n.grouped
 	}
@@ -169,24 +175,17 @@ func (n *nvidia) groupChoices(routing compute.Tensor, w *packedWeight, slots int
 	return g
 }
 
-// packed returns the gate weight if NVIDIA's kernels compute the operation. They support no biases
-// and no activation but SiLU.
-func (o *gatedExperts) packed() (*packedWeight, bool) {
-	w, packed := o.experts.Gate.(*packedWeight)
-	return w, packed && o.experts.GateBias == nil && o.experts.Activation == compute.SiLU
-}
-
 func (o *gatedExperts) nvidia(n *nvidia) {
-	w, packed := o.packed()
+	e, used := &o.experts, o.used()
+	w, packed := e.Gate.(*packedWeight)
 	if !packed {
 		n.portableGatedExperts(o)
 		return
 	}
-	e, used := &o.experts, o.used()
-	shared, separate := sharedOf(&w.weight, e.SharedGate, e.SharedUp)
+	shared, separate := packedShared(w, e.SharedGate, e.SharedUp)
 	a := packedExpertsArgs{
 		blocks: uint32(w.in / blockValues), out: uint32(w.out), experts: uint32(w.matrices), used: uint32(used), slots: uint32(used),
-		routingStride: uint32(o.routing.Stride), dstStride: uint32(o.dst.Stride),
+		routingStride: uint32(o.routing.Stride), dstStride: uint32(o.dst.Stride), activation: uint32(e.Activation), biased: flag(e.GateBias != nil),
 	}
 	gate, up := Binding{Buffer: w.buffer}, bind(e.Up, Binding{})
 	weights := [4]Binding{gate, up, gate, up}
@@ -206,9 +205,19 @@ func (o *gatedExperts) nvidia(n *nvidia) {
 	}
 }
 
+// packedShared is sharedOf for packed weights.
+func packedShared(w *packedWeight, shared ...compute.Weight) (together *weight, separate bool) {
+	for _, s := range shared {
+		if s != nil && !isPacked(s) {
+			return nil, true
+		}
+	}
+	return sharedOf(&w.weight, shared...)
+}
+
+// portableGatedExperts records experts whose weights are not packed.
 func (n *nvidia) portableGatedExperts(o *gatedExperts) {
 	e, plain := &o.experts, *o
-	plain.experts.Gate, plain.experts.Up = n.inFloats(e.Gate), n.inFloats(e.Up)
 	separate := isPacked(e.SharedGate) || isPacked(e.SharedUp)
 	if separate {
 		plain.experts.SharedGate, plain.experts.SharedUp = nil, nil
@@ -236,10 +245,10 @@ func (k packedKernel) gatedMemory(w *packedWeight) int {
 func (n *nvidia) gatedRow(o *gatedExperts, choice *route, w *packedWeight, a *packedExpertsArgs, weights [4]Binding) {
 	n.quantise(quantisedRows(o.x, w.in))
 	k, logits := w.packed.rowGated, Binding{Buffer: n.logits}
-	row := rowGatedArgs{blocks: a.blocks, out: a.out, sharedOut: a.sharedOut, route: choice.args(1)}
+	row := rowGatedArgs{blocks: a.blocks, out: a.out, sharedOut: a.sharedOut, activation: a.activation, biased: a.biased, route: choice.args(1)}
 	g := grid{x: k.groups(int(max(a.out, a.sharedOut))), y: int(a.slots), simdgroups: k.simdgroups(), shared: k.gatedMemory(w) + choiceBytes(choice.shape)}
 	record(n.step, "gated_experts", k.pipeline, g, &row, weights[0], weights[1], weights[2], weights[3], n.activations.read(), logits,
-		bind(choice.bias, logits), into(o.routing), into(o.dst))
+		bind(choice.bias, logits), bind(o.experts.GateBias, logits), bind(o.experts.UpBias, logits), into(o.routing), into(o.dst))
 }
 
 func (n *nvidia) gatedChoices(o *gatedExperts, w *packedWeight, a *packedExpertsArgs, weights [4]Binding) {
@@ -251,7 +260,8 @@ func (n *nvidia) gatedChoices(o *gatedExperts, w *packedWeight, a *packedExperts
 			g := n.groupChoices(routing, w, slots)
 			k := forColumns(w.packed.gatedExperts, g.key.tile)
 			record(n.step, "gated_experts", k.pipeline, grid{x: k.groups(widest), y: g.count, simdgroups: k.simdgroups()}, a,
-				weights[0], weights[1], weights[2], weights[3], n.activations.read(), at(routing), g.choices, g.tiles, into(o.dst.Span(from, to)))
+				weights[0], weights[1], weights[2], weights[3], n.activations.read(), at(routing), g.choices, g.tiles,
+				bind(o.experts.GateBias, weights[0]), bind(o.experts.UpBias, weights[0]), into(o.dst.Span(from, to)))
 		})
 	})
 }
@@ -302,18 +312,16 @@ func (o *expertsAdd) nvidia(n *nvidia) {
 // have a separate dispatch, packed whether NVIDIA's kernels compute the operation.
 func (o *expertsAdd) downWeights() (d downWeights, separate, packed bool) {
 	w, packed := o.experts.Down.(*packedWeight)
-	if !packed || o.experts.DownBias != nil {
+	if !packed {
 		return downWeights{}, false, false
 	}
-	shared, separate := sharedOf(&w.weight, o.experts.SharedDown)
+	shared, separate := packedShared(w, o.experts.SharedDown)
 	return downWeights{w, shared, o.used()}, separate, true
 }
 
+// portableExpertsAdd records experts whose weights are not packed.
 func (n *nvidia) portableExpertsAdd(o *expertsAdd) {
 	plain, separate := *o, isPacked(o.experts.SharedDown)
-	if o.experts.DownBias != nil {
-		plain.experts.Down = n.inFloats(o.experts.Down)
-	}
 	if separate {
 		plain.experts.SharedDown = nil
 	}
@@ -344,11 +352,11 @@ func (n *nvidia) downRow(o *expertsAdd, d downWeights, choice *route) {
 	k, logits, bytes := d.packed.rowExperts, Binding{Buffer: n.logits}, d.rowMemory()
 	row := rowExpertsArgs{
 		blocks: uint32(d.in / blockValues), out: uint32(d.out), slots: uint32(d.choices()), sharedBlocks: d.sharedBlocks(), probabilities: uint32(bytes),
-		route: choice.args(1),
+		biased: flag(o.experts.DownBias != nil), route: choice.args(1),
 	}
 	g := grid{x: k.groups(d.out), y: 1, simdgroups: k.simdgroups() * d.choices(), shared: bytes + choiceBytes(choice.shape)}
 	down, shared := d.bindings()
-	record(n.step, "experts_add", k.pipeline, g, &row, down, shared, at(o.h), logits, bind(choice.bias, logits), into(o.dst))
+	record(n.step, "experts_add", k.pipeline, g, &row, down, shared, at(o.h), logits, bind(choice.bias, logits), bind(o.experts.DownBias, logits), into(o.dst))
 }
 
 // downChoices records the experts of any number of rows. It writes the products of all choices to
@@ -357,7 +365,7 @@ func (n *nvidia) downChoices(o *expertsAdd, d downWeights) {
 	used, slots, width := d.used, d.choices(), d.used*d.in
 	a := packedExpertsArgs{
 		blocks: uint32(d.in / blockValues), out: uint32(d.out), experts: uint32(d.matrices), used: uint32(used), slots: uint32(slots),
-		sharedBlocks: d.sharedBlocks(), routingStride: uint32(o.routing.Stride), dstStride: uint32(o.dst.Stride),
+		sharedBlocks: d.sharedBlocks(), routingStride: uint32(o.routing.Stride), dstStride: uint32(o.dst.Stride), biased: flag(o.experts.DownBias != nil),
 	}
 	if d.shared != nil {
 		width += d.shared.in
@@ -372,7 +380,8 @@ func (n *nvidia) downChoices(o *expertsAdd, d downWeights) {
 			g := n.groupChoices(routing, d.packedWeight, slots)
 			k := forColumns(d.packed.expertsDown, g.key.tile)
 			record(n.step, "experts_down", k.pipeline, grid{x: k.groups(d.out), y: g.count, simdgroups: k.simdgroups()}, &a,
-				down, shared, n.activations.read(), Binding{n.activations.buffer, offset}, at(routing), g.choices, g.tiles, g.rest)
+				down, shared, n.activations.read(), Binding{n.activations.buffer, offset}, at(routing), g.choices, g.tiles,
+				bind(o.experts.DownBias, down), g.rest)
 			record(n.step, "experts_add", d.packed.weigh, perLane(d.out, to-from), &by, g.rest, at(routing), into(o.dst.Span(from, to)))
 		})
 	})

@@ -56,7 +56,7 @@ func (n *nvidia) fusible(prior, op operation) bool {
 		norm, ok := prior.(*norm)
 		return ok && plain && computesRoute(w, op.shape) && n.normInProduct(norm, op.dst, op.x, w.in)
 	case *gatedExperts:
-		w, packed := op.packed()
+		w, packed := op.experts.Gate.(*packedWeight)
 		route, ok := prior.(*route)
 		return ok && packed && route.prior != nil && same(route.dst, op.routing) &&
 			n.fitsTwice(w.packed.rowGated.gatedMemory(w)+choiceBytes(route.shape))
@@ -67,7 +67,7 @@ func (n *nvidia) fusible(prior, op operation) bool {
 			return false
 		}
 		choice := gated.prior.(*route)
-		return choice.dst == op.routing && d.choices() <= maxRowChoices && n.fitsTwice(d.rowMemory()+choiceBytes(choice.shape))
+		return choice.dst == op.routing && d.choices() <= maxRowChoices && d.rowMemory()+choiceBytes(choice.shape) <= n.memory
 	}
 	return false
 }
@@ -83,7 +83,8 @@ func (n *nvidia) fusesProduct(prior operation, dst, x compute.Tensor, first comp
 	switch prior := prior.(type) {
 	case *attention:
 		splits := n.splitsOf(prior)
-		return ok && same(prior.dst, x) && splits > 0 && prior.shape.Heads*prior.shape.ValueDim == cols && splits*w.in <= maxFusedJoin
+		return ok && same(prior.dst, x) && splits.count > 0 && prior.shape.Heads*prior.shape.ValueDim == cols && prior.shape.ValueDim%blockValues == 0 &&
+			splits.count*w.in <= maxFusedJoin
 	case *norm:
 		return ok && n.normInProduct(prior, dst, x, cols) && cols <= k.longestNorm(prior.threads())
 	case *latents:

@@ -25,9 +25,10 @@ type (
 		normThreads                     uint32
 		eps                             float32
 		splits, valueDim                uint32
+		firstSplit, window, sinks       uint32
 		latent                          latentArgs
 	}
-	packedGatedArgs struct{ blocks, rows, out, dstStride, columnTiles uint32 }
+	packedGatedArgs struct{ blocks, rows, out, dstStride, columnTiles, activation uint32 }
 )
 
 // nvidia records the products of a tensor with several weights. Consecutive weights of one type
@@ -73,6 +74,9 @@ func (n *nvidia) quantisedProduct(name string, dst compute.Tensor, q quantised, 
 	}
 	if dst.Rows > 16 && threadgroups(k, ws, dst.Rows) <= fewThreadgroups {
 		k = w.packed.small
+	}
+	if tile := w.packed.productTile; n.inTiles(ProductTile, tile, ws, dst.Rows) {
+		k = tile
 	}
 	a.blocks, a.rows, a.room, a.dstStride = uint32(w.in/blockValues), uint32(dst.Rows), uint32(q.room()), uint32(dst.Stride)
 	a.columnTiles = uint32(k.tiles(dst.Rows))
@@ -124,8 +128,10 @@ func (n *nvidia) rowProduct(name string, k packedKernel, dst, x compute.Tensor, 
 		a.normThreads, a.eps = uint32(prior.threads()), prior.eps
 		from, gain = at(prior.src), bind(prior.gain, table)
 	case *attention:
-		a.splits, a.valueDim = uint32(n.splitsOf(prior)), uint32(prior.shape.ValueDim)
-		from = n.scratch.read()
+		splits := n.splitsOf(prior)
+		a.splits, a.firstSplit, a.valueDim = uint32(splits.count), uint32(splits.first), uint32(prior.shape.ValueDim)
+		a.window, a.sinks = uint32(prior.shape.Window), flag(prior.shape.Sinks != nil)
+		from, gain = n.scratch.read(), bind(prior.shape.Sinks, table)
 	}
 	bound, out, groups := bindProducts(ws, k.groups)
 	a.out = out
@@ -160,7 +166,7 @@ func (n *nvidia) matrices(name string, dst, x compute.Tensor, prior operation, w
 func (o *gatedProduct) nvidia(n *nvidia) {
 	w, packed := o.gate.(*packedWeight)
 	switch {
-	case o.gate.Type() != o.up.Type() || packed && o.activation != compute.SiLU:
+	case o.gate.Type() != o.up.Type():
 		n.general.gateSeparately(o, func(products *product) { products.nvidia(n) })
 	case packed:
 		n.gated(o, w)
@@ -169,14 +175,15 @@ func (o *gatedProduct) nvidia(n *nvidia) {
 	}
 }
 
-// gated records silu(gate·x)*(up·x). Both weights have the same type.
+// gated records the activation of gate·x and up·x. Both weights have the same type.
 func (n *nvidia) gated(o *gatedProduct, w *packedWeight) {
 	n.inColumns(0, o.dst.Rows, 1, w.in, func(from, to int) {
 		n.quantise(quantisedRows(o.x.Span(from, to), w.in))
 		rows := to - from
-		k := w.packed.forGated(w, rows)
+		k := n.forGated(w, rows)
 		a := packedGatedArgs{
 			blocks: uint32(w.in / blockValues), rows: uint32(rows), out: uint32(w.out), dstStride: uint32(o.dst.Stride), columnTiles: uint32(k.tiles(rows)),
+			activation: uint32(o.activation),
 		}
 		record(n.step, "gated_product", k.pipeline, grid{x: k.groups(w.out) * k.tiles(rows), y: 1, simdgroups: k.simdgroups()}, &a,
 			Binding{Buffer: w.buffer}, bind(o.up, Binding{}), n.activations.read(), into(o.dst.Span(from, to)))
@@ -205,9 +212,7 @@ func (o *absorb) nvidia(n *nvidia) {
 const floatRows = 16384
 
 // inFloats returns w or, if w is packed, a copy in float32. The first step that needs the copy
-// makes it. Routers need it, since their kernels read weights that are not packed. Experts with
-// biases, or with another activation than SiLU, need it, since only the portable kernels compute
-// such experts.
+// makes it. Routers need it, since their kernels read weights that are not packed.
 func (n *nvidia) inFloats(weight compute.Weight) compute.Weight {
 	w, packed := weight.(*packedWeight)
 	if !packed {

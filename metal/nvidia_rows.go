@@ -14,7 +14,7 @@ const (
 )
 
 func (r *nvidiaRows) compile(dev Device, mode Mode) error {
-	return makePipelines(dev, mode, "top.cu", map[string]*Pipeline{"top_parts": &r.topParts, "top_join": &r.topJoin})
+	return makeFilePipelines(dev, mode, "top.cu", map[string]*Pipeline{"top_parts": &r.topParts, "top_join": &r.topJoin})
 }
 
 type nvidiaTopArgs struct{ cols, parts, srcStride, dstStride uint32 }

@@ -94,18 +94,24 @@ var packedGeometry = func() map[string]packedKernel {
 		"gated_product_1":   {template: "GATED", algorithm: oneGated, teams: 2, resident: 4},
 		"gated_product_8":   {template: "GATED", algorithm: fewGated, teams: 2, resident: 4},
 		"gated_product_32":  {template: "GATED", algorithm: many, teams: 1, resident: 2},
-		"gated_product_64":  {template: "GATED", algorithm: most, teams: 1, resident: 3},
+		"product_64":        {template: "PRODUCT", algorithm: most, teams: 1, resident: 4},
+		"gated_product_64":  {template: "GATED", algorithm: most, teams: 1, resident: 4},
 		"gated_experts_8":   {template: "GATED_EXPERTS", algorithm: fewGated, teams: 2, resident: 4},
-		"gated_experts_32":  {template: "GATED_EXPERTS", algorithm: mostOfExpert, teams: 1, resident: 3},
+		"gated_experts_32":  {template: "GATED_EXPERTS", algorithm: mostOfExpert, teams: 1, resident: 4},
 		"experts_down_8":    {template: "EXPERTS_DOWN", algorithm: algorithm{"Tensor", 1, 8, 4, 4}, teams: 2, resident: 5},
-		"experts_down_32":   {template: "EXPERTS_DOWN", algorithm: mostOfExpert, teams: 1, resident: 3},
+		"experts_down_32":   {template: "EXPERTS_DOWN", algorithm: mostOfExpert, teams: 1, resident: 4},
 	}
 }()
 
-func packedInstances() string {
+// packedInstances returns the instances of the kernels for weights of a type. Blocks of 16 bits per
+// weight take so many registers that a warp reads half as many of them before it uses the first.
+func packedInstances(t gguf.Type) string {
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(packedGeometry)) {
 		k := packedGeometry[name]
+		if t.BlockSize() == 1 {
+			k.algorithm.reads = max(1, k.algorithm.reads/2)
+		}
 		a := k.algorithm.arguments()
 		fmt.Fprintf(&text, "typedef %s<WEIGHT, %d, %d, %d, %d> Of_%s;\n%s(%s, Of_%s, %d, %d", k.algorithm.name, a[0], a[1], a[2], a[3], name, k.template, name, name, k.teams, k.resident)
 		if k.normRounds > 0 {
@@ -119,7 +125,7 @@ func packedInstances() string {
 func weightsSource(t gguf.Type) (Source, error) {
 	src, err := nvidiaSource("weights.cu")
 	src.Name = fmt.Sprintf("%s for %v", src.Name, t)
-	src.Text = fmt.Sprintf("#define WEIGHT %v\n", t) + src.Text + packedInstances()
+	src.Text = fmt.Sprintf("#define WEIGHT %v\n", t) + src.Text + packedInstances(t)
 	return src, err
 }
 
@@ -163,7 +169,7 @@ type packedKernels struct {
 
 	product, gated, gatedExperts, expertsDown []packedKernel // by columns, ascending
 	wide, small                               packedKernel
-	gatedTile                                 packedKernel // for many columns
+	productTile, gatedTile                    packedKernel // for many columns
 	// row, shortRow and rowExperts take one row of activations and quantise it themselves; rowGated
 	// takes one quantised row. All of them stage their weights in threadgroup memory. The
 	// simdgroups of rowExperts are counted per choice.
@@ -186,6 +192,9 @@ const (
 	// a kernel that divides sums among warps. An H100 has 132 multiprocessors, so this many
 	// threadgroups occupy it.
 	busyThreadgroups = 128
+	// manyTiles is the minimum number of threadgroups of a Tile for products that are not gated, whose
+	// other kernels need fewer threads to be fast.
+	manyTiles = 1024
 	// fewThreadgroups is the maximum number of threadgroups for which twice as many, of half the
 	// rows of weights, are faster.
 	fewThreadgroups = 128
@@ -199,13 +208,19 @@ func threadgroups(k packedKernel, ws []compute.Weight, columns int) (count int) 
 	return count
 }
 
-// forGated returns the kernel for silu(gate·x)*(up·x): a Tile if enough threadgroups of it share
-// the work.
-func (k *packedKernels) forGated(w *packedWeight, columns int) packedKernel {
-	if columns > tileColumns && threadgroups(k.gatedTile, []compute.Weight{w}, columns) >= busyThreadgroups {
-		return k.gatedTile
+// inTiles reports whether enough threadgroups of a Tile share the products of weights with columns.
+// kernel is the geometry's name of the operation.
+func (n *nvidia) inTiles(kernel string, tile packedKernel, ws []compute.Weight, columns int) bool {
+	limits := n.tiles[kernel]
+	return columns >= limits.rows && threadgroups(tile, ws, columns) >= limits.threadgroups
+}
+
+// forGated returns the kernel for a gated product.
+func (n *nvidia) forGated(w *packedWeight, columns int) packedKernel {
+	if k := w.packed.gatedTile; n.inTiles(GatedTile, k, []compute.Weight{w}, columns) {
+		return k
 	}
-	return forColumns(k.gated, columns)
+	return forColumns(w.packed.gated, columns)
 }
 
 // packedWeight is a weight whose rows are packed for products of integers.
@@ -231,7 +246,7 @@ type nvidiaWeights struct {
 const maxActivations = 64 << 20
 
 func (n *nvidia) load(w *weight, data []byte, action string) (compute.Weight, error) {
-	if !packs(w.kind) {
+	if !packs(w) {
 		return n.general.load(w, data, action)
 	}
 	kernels, err := n.packedKernels(w.kind)
@@ -249,7 +264,7 @@ func (n *nvidia) load(w *weight, data []byte, action string) (compute.Weight, er
 }
 
 func (n *nvidia) sizes(w *weight) weightSizes {
-	if !packs(w.kind) {
+	if !packs(w) {
 		return n.general.sizes(w)
 	}
 	rows, limit := scratchRows, maxScratch
@@ -260,16 +275,18 @@ func (n *nvidia) sizes(w *weight) weightSizes {
 }
 
 func (n *nvidia) sources(t gguf.Type) ([]Source, error) {
-	if !packs(t) {
+	if _, packed := packedSizes[t]; !packed {
 		return n.general.sources(t)
 	}
 	src, err := weightsSource(t)
 	return []Source{src}, err
 }
 
-func packs(t gguf.Type) bool {
-	_, packed := packedSizes[t]
-	return packed
+// packs reports whether a weight is packed: if there is a layout for its type, and if its rows are
+// whole blocks, which types without blocks do not guarantee.
+func packs(w *weight) bool {
+	_, packed := packedSizes[w.kind]
+	return packed && w.in%blockValues == 0
 }
 
 // packedKernels returns the kernels for weights of a type, which are made once.
@@ -306,7 +323,7 @@ func (n *nvidia) packedKernels(t gguf.Type) (*packedKernels, error) {
 		pack: pipeline("pack_weights"), embed: pipeline("embed_rows"), group: pipeline("group_choices"), weigh: pipeline("weigh_choices"),
 		product: kernels("product", 1, 2, 8, 16, 32), gated: kernels("gated_product", 1, 8, 16, 32),
 		gatedExperts: kernels("gated_experts", 8, 32), expertsDown: kernels("experts_down", 8, 32),
-		wide: kernel("product_8_wide"), small: kernel("product_32_small"), gatedTile: kernel("gated_product_64"), row: kernel("row_product"), shortRow: kernel("row_product_short"), rowGated: kernel("row_gated_experts"), rowExperts: kernel("row_experts_add"),
+		wide: kernel("product_8_wide"), small: kernel("product_32_small"), productTile: kernel("product_64"), gatedTile: kernel("gated_product_64"), row: kernel("row_product"), shortRow: kernel("row_product_short"), rowGated: kernel("row_gated_experts"), rowExperts: kernel("row_experts_add"),
 	}
 	anyType := n.anyType
 	if anyType == nil {
@@ -324,7 +341,8 @@ func (n *nvidia) packedKernels(t gguf.Type) (*packedKernels, error) {
 // not packed.
 var packedSizes = map[gguf.Type]struct{ header, block, blocks int }{
 	gguf.TypeQ40: {0, 288, 1}, gguf.TypeQ41: {0, 320, 1}, gguf.TypeQ50: {0, 352, 1}, gguf.TypeQ51: {0, 384, 1}, gguf.TypeQ80: {0, 544, 1},
-	gguf.TypeQ4K: {64, 288, 8}, gguf.TypeQ5K: {64, 352, 8}, gguf.TypeQ6K: {32, 416, 8},
+	gguf.TypeQ2K: {64, 160, 8}, gguf.TypeQ3K: {32, 224, 8}, gguf.TypeQ4K: {64, 288, 8}, gguf.TypeQ5K: {64, 352, 8}, gguf.TypeQ6K: {32, 416, 8},
+	gguf.TypeIQ4NL: {0, 288, 1}, gguf.TypeIQ4XS: {32, 272, 8}, gguf.TypeMXFP4: {0, 272, 1}, gguf.TypeF16: {0, 1040, 1}, gguf.TypeBF16: {0, 1040, 1},
 }
 
 func packedBytes(w *weight) int {

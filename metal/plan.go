@@ -83,6 +83,9 @@ func (b *Backend) Prepare(p compute.Plan) error {
 		}
 	}
 	for _, t := range made.pageTypes {
+		if err := b.prepare(b.recorder.pageSources(t)); err != nil {
+			return err
+		}
 		if err := b.prepare(b.kernels.sources(pageFiles, t.String())); err != nil {
 			return err
 		}

@@ -19,6 +19,10 @@ type recorder interface {
 	// sources returns the sources of the kernels for weights of a type that are not compiled yet
 	// when a backend has started.
 	sources(t gguf.Type) ([]Source, error)
+	// makePages makes the pipelines of the recorder's kernels for KV pages of a type.
+	makePages(t gguf.Type) error
+	// pageSources returns the sources of these kernels.
+	pageSources(t gguf.Type) ([]Source, error)
 	// sizes returns the memory that load needs.
 	sizes(w *weight) weightSizes
 	// reserveActivations makes room for the quantised rows of a step's buffer. No step may be in
@@ -32,12 +36,12 @@ type recorder interface {
 // is loaded, and the minimum size of scratch memory for its products.
 type weightSizes struct{ stored, staging, scratch int }
 
-func newRecorder(b *Backend, mode Mode) (recorder, error) {
+func newRecorder(b *Backend, o Options) (recorder, error) {
 	general := &portable{step: &b.step}
 	if !b.device.Info().NvidiaKernels {
 		return general, nil
 	}
-	return newNvidia(b, general, mode)
+	return newNvidia(b, general, o.Mode, o.Geometry)
 }
 
 // portable records operations with the kernels in Metal's language.
@@ -73,6 +77,10 @@ func (p *portable) load(w *weight, data []byte, action string) (compute.Weight, 
 func (p *portable) sources(t gguf.Type) ([]Source, error) {
 	return p.kernels.sources(weightFiles, t.String())
 }
+
+func (p *portable) makePages(gguf.Type) error { return nil }
+
+func (p *portable) pageSources(gguf.Type) ([]Source, error) { return nil, nil }
 
 func (p *portable) sizes(w *weight) weightSizes {
 	return weightSizes{stored: w.fileBytes(), scratch: scratchFor(w, scratchRows, maxScratch)}

@@ -53,7 +53,7 @@ func (o *attention) args() attentionArgs {
 	return attentionArgs{
 		heads: uint32(s.Heads), kvHeads: uint32(s.KVHeads), keyDim: uint32(s.KeyDim), valueDim: uint32(s.ValueDim),
 		qStride: uint32(o.q.Stride), dstStride: uint32(o.dst.Stride), pageSize: uint32(o.cache.shape.PageSize),
-		latent: flag(o.cache.shape.ValueCols == 0), scale: s.Scale, window: uint32(s.Window), sinks: flag(s.Sinks != nil),
+		latent: flag(o.latent()), scale: s.Scale, window: uint32(s.Window), sinks: flag(s.Sinks != nil),
 	}
 }
 

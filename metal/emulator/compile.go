@@ -22,6 +22,8 @@ var (
 	runtimeHeader string
 	//go:embed library.h
 	libraryHeader string
+	//go:embed cuda.h
+	cudaHeader string
 )
 
 // translations caches translated sources for the whole process, which may open many devices.
@@ -57,14 +59,23 @@ func (c *compiler) key(text string, mode metal.Mode) string {
 	return key
 }
 
+// complete returns the C++ code of a source, with the emulator's headers.
+func complete(src metal.Source) (string, error) {
+	system := "#line 1 \"races.h\"\n" + racesHeader + "#line 1 \"runtime.h\"\n" + runtimeHeader
+	if src.CUDA {
+		return "#define INGOT_EMULATOR_CUDA\n#undef INGOT_DEBUG\n" + system + "#line 1 \"cuda.h\"\n" + cudaHeader + fromCUDA(src.Text), nil
+	}
+	body, err := translated(src.Text)
+	return system + "#line 1 \"msl.h\"\n" + translate.Header + "#line 1 \"library.h\"\n" + libraryHeader + body, err
+}
+
 // compile returns the path of the shared library of a source. It compiles the source only if the
 // cache does not have the library.
 func (c *compiler) compile(src metal.Source, mode metal.Mode) (path string, err error) {
-	body, err := translated(src.Text)
+	text, err := complete(src)
 	if err != nil {
 		return "", fmt.Errorf("compile kernels %s: %w", src.Name, err)
 	}
-	text := "#line 1 \"races.h\"\n" + racesHeader + "#line 1 \"runtime.h\"\n" + runtimeHeader + "#line 1 \"msl.h\"\n" + translate.Header + "#line 1 \"library.h\"\n" + libraryHeader + body
 	return kernelcache.File(c.cache, c.key(text, mode)+".so", func(path string) error {
 		cmd := exec.Command(c.path, append(c.flags(mode), "-o", path, "-")...) //nolint:noctx // a compiler ends by itself
 		cmd.Stdin = strings.NewReader(text)

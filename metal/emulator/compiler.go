@@ -96,7 +96,7 @@ const maxFrame = "frame-larger-than=49152"
 // stack of a fibre. It fuses operations only in FastMath. FastMath does not use -ffast-math, which
 // ignores infinities and turns off subnormal numbers in the thread that loads the library.
 func (p *program) flags(mode metal.Mode) []string {
-	common := []string{"-std=c++20", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing", "-Wno-attributes", "-x", "c++"}
+	common := []string{"-std=c++20", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing", "-Wno-attributes", "-Wno-unknown-pragmas", "-x", "c++"}
 	if strings.Contains(p.version, "clang") {
 		common = append(common, "-W"+maxFrame, "-Werror=frame-larger-than")
 	} else {

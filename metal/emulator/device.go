@@ -31,6 +31,8 @@ type Options struct {
 	// Discrete makes a device whose private memory the CPU cannot access, like a GPU with dedicated
 	// memory.
 	Discrete bool
+	// Nvidia makes a device that also runs the kernels for NVIDIA's GPUs.
+	Nvidia bool
 	// Workers is the number of threadgroups that run in parallel. The default is one per processor.
 	Workers int
 }
@@ -120,9 +122,13 @@ func (d *Device) Info() metal.Info {
 	math := map[metal.Mode]string{metal.Release: "safe", metal.Debug: "safe", metal.FastMath: "relaxed"}
 	d.compiling.Lock()
 	defer d.compiling.Unlock()
+	shared := 32 << 10
+	if d.options.Nvidia {
+		shared = 227 << 10
+	}
 	return metal.Info{
-		Driver: "emulator", Name: d.compiler.name(), Memory: d.options.Memory, MaxBuffer: d.options.Memory,
-		MaxThreadgroup: 1024, ThreadgroupMemory: 32 << 10, UnifiedMemory: !d.options.Discrete, LanguageVersion: "3.1", MathMode: math[d.mode],
+		Driver: "emulator", NvidiaKernels: d.options.Nvidia, Name: d.compiler.name(), Memory: d.options.Memory, MaxBuffer: d.options.Memory,
+		MaxThreadgroup: 1024, ThreadgroupMemory: shared, UnifiedMemory: !d.options.Discrete, LanguageVersion: "3.1", MathMode: math[d.mode],
 	}
 }
 
@@ -302,10 +308,10 @@ func (d *Device) check(w *metal.Dispatch) error {
 		return fmt.Errorf("the arguments have %d bytes, but the argument struct of kernel %s has %d", len(w.Args), p.name, p.args)
 	case w.ThreadgroupMemory > 0 && !p.shared:
 		return fmt.Errorf("the dispatch has %d bytes of threadgroup memory, but kernel %s has no parameter for it", w.ThreadgroupMemory, p.name)
-	case w.ThreadgroupMemory == 0 && p.shared:
+	case w.ThreadgroupMemory == 0 && p.shared && !p.maybe:
 		return fmt.Errorf("the dispatch has no threadgroup memory, but kernel %s has a parameter for it", p.name)
-	case w.ThreadgroupMemory > 32<<10 || w.ThreadgroupMemory%16 != 0:
-		return fmt.Errorf("the threadgroup memory is %d bytes: it must be a multiple of 16 and at most 32 KB", w.ThreadgroupMemory)
+	case w.ThreadgroupMemory > 227<<10 || w.ThreadgroupMemory > 32<<10 && !p.maybe || w.ThreadgroupMemory%16 != 0:
+		return fmt.Errorf("the threadgroup memory is %d bytes: it must be a multiple of 16 and at most 32 KB, or 227 KB for kernels in CUDA C++", w.ThreadgroupMemory)
 	case threads < 32 || threads > 1024 || threads%32 != 0:
 		return fmt.Errorf("the threadgroups have %v threads: the product must be a multiple of 32 and at most 1024", w.Threads)
 	case min(w.Groups[0], w.Groups[1], w.Groups[2]) < 1:

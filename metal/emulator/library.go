@@ -25,6 +25,7 @@ type kernel struct {
 	buffers int
 	args    int // bytes of its argument struct
 	shared  bool
+	maybe   bool // a launch of the kernel may have no threadgroup memory
 }
 
 // entryC is Entry of runtime.h.
@@ -69,7 +70,7 @@ func load(path string) (*library, error) {
 	var count uint32
 	first := entries(&count)
 	for i, e := range unsafe.Slice(first, count) {
-		l.kernels[goString(e.name)] = kernel{uint32(i), int(e.buffers), int(e.argsSize), e.shared != 0}
+		l.kernels[goString(e.name)] = kernel{uint32(i), int(e.buffers), int(e.argsSize), e.shared != 0, e.shared == 2}
 	}
 	loaded.byPath[path] = l
 	return l, nil

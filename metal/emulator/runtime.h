@@ -42,7 +42,11 @@ struct Launch {
 
 constexpr uint32_t lanes = 32;
 constexpr uint32_t maxThreads = 1024;
+#if defined(INGOT_EMULATOR_CUDA)
+constexpr uint32_t maxShared = 227 << 10;
+#else
 constexpr uint32_t maxShared = 32 << 10;
+#endif
 constexpr uintptr_t stackBytes = 64 << 10;  // size and alignment of stacks: code finds its fibre by rounding down an address on its stack
 constexpr uintptr_t cacheLine = 64;
 
@@ -71,7 +75,7 @@ struct Fibre {
 struct Entry {
     const char* name;
     void (*call)(Fibre&);
-    uint32_t buffers, argsSize, usesShared;
+    uint32_t buffers, argsSize, usesShared;  // usesShared is 2 if a launch may have no threadgroup memory
 };
 
 struct Worker {

@@ -194,6 +194,19 @@ func checkAttention(r *rig) {
 		c.shape.Sinks = c.sinks.weight
 		r.verifyAttention(fmt.Sprintf("attention to %d of 1100 positions", window), c)
 	}
+	// The sizes of heads of real models, with windows, sinks and several types of cache.
+	for i, dim := range []int{96, 128, 256, 512} {
+		for j, kind := range cacheTypes(1+i, dim, dim) {
+			c := r.grouped(2+2*j, 1+i%2, dim, dim, 32, 16, 290, 30, 1)
+			c.kind = kind
+			c.shape.Window = []int{0, 128, 50}[(i+j)%3]
+			if (i+j)%2 == 0 {
+				c.sinks = r.matrix(gguf.TypeF32, c.shape.Heads)
+				c.shape.Sinks = c.sinks.weight
+			}
+			r.verifyAttention(fmt.Sprintf("attention of heads of %d values to %d positions, sinks %v", dim, c.shape.Window, c.sinks != nil), c)
+		}
+	}
 	// Sequences that are long enough for a backend to split their positions into parts. The last
 	// part is full for some and has one position for others.
 	r.verifyAttention("attention over 1100 positions", r.grouped(2, 1, 16, 16, 16, 16, 1100, 256, 257, 512, 513, 30))

@@ -1,25 +1,28 @@
-// Attention on tensor cores over pages of float16, for any mix of rows. A tile has up to 16 pairs:
-// a row and one of the heads that read the same keys. Positions are processed in splits of 128.
-// Queries and weights are rounded to float16; sums are in float32.
+// Attention on tensor cores over pages of the type PAGE, which the backend defines, for any mix of
+// rows. A tile has up to 16 pairs: a row and one of the heads that read the same keys. Positions are processed in splits of 128.
+// Queries, keys, values and weights are float16; sums are in float32.
 //
 // The result of a pair does not depend on the other pairs of its tile, since a row of a matrix
 // product depends on no other row. A split has a largest score m, the sum l of the weights
 // exp(score-m), and the weighted sum of the values. Splits are joined in order: by the threadgroup
 // that computed them, or from memory by attention_join, with the same arithmetic.
+#include "cachepages.h"
 #include "join.h"
 
 struct AttentionArgs {
     uint heads;
     uint kv_heads;
-    uint key_dim;     // a multiple of 32
-    uint value_dim;
+    uint key_dim;     // a multiple of 8
+    uint value_dim;   // a multiple of 8
     uint q_stride;
     uint dst_stride;
     uint page_size;
     uint latent;      // 1 if values are the leading values of keys, as in MLA
     uint splits;      // splits per row and head that are stored in memory, if each has a threadgroup
     float scale;
-    uint window, sinks;  // always 0; the portable kernels compute attention with windows or sinks
+    uint window;      // maximum number of positions to which a row attends; 0 for all
+    uint sinks;       // 1 if each query head has a sink: a score that is part of the softmax and has no value
+    uint first;       // the first split that is stored in memory
 };
 
 // PairTile describes count pairs of a sequence, beginning with pair first. row is the first row of
@@ -30,36 +33,30 @@ struct PairTile {
 
 enum { pairs = ATTENTION_PAIRS, warps = ATTENTION_WARPS, score_stride = split_keys + 4, weight_stride = split_keys + 8 };
 
-// multiply_add adds the product of 16 by 16 and 16 by 8 values of float16 to c.
-__device__ inline void multiply_add(float* c, uint a0, uint a1, uint a2, uint a3, uint b0, uint b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
 // query_stride returns the number of float16 values from one query to the next in shared memory.
-// Neighbouring queries are in different banks.
-__device__ inline uint query_stride(uint key_dim) { return key_dim + (key_dim / 32 % 2 == 0 ? 32 : 0); }
+// Neighbouring queries are in different banks. padded is the number of values of a query, rounded up
+// to a multiple of 32.
+__device__ inline uint query_stride(uint padded) { return padded + (padded / 32 % 2 == 0 ? 32 : 0); }
 
 // warm reads count rows of a page into the multiprocessor's cache while the previous kernel still
 // runs. This step must not write these rows, because the cache would retain their former contents.
 __device__ inline void warm(const uchar* page, const uint* rows, uint row_bytes, uint count) {
     enum { sector = 32 };
     __shared__ uint unused[32 * warps];
-    uint to = uint(__cvta_generic_to_shared(unused + threadIdx.x)), each = row_bytes / sector;
+    uint each = row_bytes / sector;
     for (uint i = threadIdx.x; i < count * each; i += blockDim.x) {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" : : "r"(to), "l"(page + ulong(rows[i / each]) * row_bytes + i % each * sector) : "memory");
+        copy_early<4>(unused + threadIdx.x, page + ulong(rows[i / each]) * row_bytes + i % each * sector);
     }
 }
 
-// attend computes a tile. The values of a head are divided among V warps, 64 each; the positions of
+// attend computes a tile. The values of a head, up to 64·V, are divided among V warps, 64 each; the positions of
 // a split are divided among 8/V groups of such warps. If Alone is set, a threadgroup computes one
 // split and writes it to parts, with more reads in flight than otherwise, for grids that do not
 // fill the GPU. Otherwise, it computes all splits of its tile and joins them. Grid: (tiles, key
 // heads, splits or 1).
-template <int V, bool Alone>
+template <class P, int V, bool Alone>
 __device__ inline void attend(const float* q, const uchar* keys, const uchar* values, const Slot* slots, const int* tables, const PairTile* tiles,
-                              float* parts, float* dst, const AttentionArgs& args) {
+                              const float* sinks, float* parts, float* dst, const AttentionArgs& args) {
     enum { shares = warps / V, share_keys = split_keys / shares };
     extern __shared__ uint4 shared[];
     float* scores = (float*)shared;                                       // [pairs][score_stride]
@@ -72,45 +69,48 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
 
     uint tid = threadIdx.x, lane = tid % 32, warp = tid / 32, r = lane / 4, c = lane % 4;
     PairTile tile = tiles[blockIdx.x];
-    uint group = args.heads / args.kv_heads, stride = query_stride(args.key_dim);
+    uint group = args.heads / args.kv_heads, padded = (args.key_dim + 31) / 32 * 32, stride = query_stride(padded);
     auto row_of = [&](uint pair) { return tile.row + (tile.first + min(pair, tile.count - 1)) / group; };
     auto head_of = [&](uint pair) { return blockIdx.y * group + (tile.first + min(pair, tile.count - 1)) % group; };
     uint n = slots[row_of(tile.count - 1)].position + 1; // positions are ascending
-    uint begin = blockIdx.z * split_keys, end = Alone ? min(begin + split_keys, n) : n;
-    if (begin >= n) return;
+    uint low = first_of(slots[row_of(0)].position, args.window); // no row of the tile attends to positions before
+    uint begin = Alone ? (args.first + blockIdx.z) * split_keys : low / split_keys * split_keys, end = Alone ? min(begin + split_keys, n) : n;
+    if (begin >= n || begin + split_keys <= low) return;
     const int* pages = tables + slots[tile.row].pages;
     auto find_rows = [&](uint first) {
         if (tid >= split_keys) return;
-        uint p = min(first + tid, n - 1);
+        uint p = min(max(first + tid, low), n - 1); // pages of other positions may be free
         rows[tid] = (uint(pages[p / args.page_size]) * args.kv_heads + blockIdx.y) * args.page_size + p % args.page_size;
     };
     find_rows(begin);
     const float* staged[2]; // the queries that this warp stages
     UNROLL for (uint h = 0; h < 2; h++) staged[h] = q + ulong(row_of(2 * warp + h)) * args.q_stride + head_of(2 * warp + h) * args.key_dim;
     uint position[2] = {slots[row_of(2 * warp)].position, slots[row_of(2 * warp + 1)].position};
-    if (Alone) {
+    uint from[2] = {first_of(position[0], args.window), first_of(position[1], args.window)};
+    uint key_bytes = P::row_bytes(args.key_dim), value_bytes = args.latent != 0 ? key_bytes : P::row_bytes(args.value_dim);
+    if (Alone && P::aligned != 0) {
         __syncthreads();
-        warm(keys, rows, 2 * args.key_dim, min(slots[tile.row].position, end) - min(slots[tile.row].position, begin));
+        warm(keys, rows, key_bytes, min(slots[tile.row].position, end) - min(slots[tile.row].position, begin));
     }
     wait_for_previous();
 
     // A warp stages the queries of two pairs. It issues the reads of many values before it uses the
     // first.
     enum { together = 5 };
-    for (uint first = 4 * lane; first < args.key_dim; first += 128 * together) {
+    for (uint first = 4 * lane; first < padded; first += 128 * together) {
         float4 v[2][together];
         UNROLL for (uint i = 0; i < 2 * together; i++) {
             uint at = first + i % together * 128;
-            if (at < args.key_dim) v[i / together][i % together] = read_four(staged[i / together] + at);
+            v[i / together][i % together] = at < args.key_dim ? read_four(staged[i / together] + at) : make_float4(0, 0, 0, 0);
         }
         UNROLL for (uint i = 0; i < 2 * together; i++) {
             uint at = first + i % together * 128;
             float4 x = v[i / together][i % together];
-            if (at < args.key_dim) *(uint2*)(query + (2 * warp + i / together) * stride + at) = make_uint2(two_halves(x.x, x.y), two_halves(x.z, x.w));
+            if (at < padded) *(uint2*)(query + (2 * warp + i / together) * stride + at) = make_uint2(two_halves(x.x, x.y), two_halves(x.z, x.w));
         }
     }
     uint value_share = warp / V, value_first = warp % V * 64 + 8 * r; // a lane has 8 neighbouring values
-    uint value_bytes = 2 * (args.latent != 0 ? args.key_dim : args.value_dim);
+    if (value_first >= args.value_dim) value_first = 0; // the lane has none, and its results are not used
     float m[2], l[2] = {0, 0}, total[8][4];
     m[0] = m[1] = lowest();
     UNROLL for (uint i = 0; i < 32; i++) total[i / 4][i % 4] = 0;
@@ -127,24 +127,27 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         // that fewer products wait for each other.
         float score[2][2][4]; // [even, odd][positions 0 to 7, 8 to 15]
         UNROLL for (uint i = 0; i < 16; i++) score[i / 8][i / 4 % 2][i % 4] = 0;
-        const uchar* key0 = keys + ulong(rows[16 * warp + r]) * (2 * args.key_dim) + 16 * c;
-        const uchar* key1 = keys + ulong(rows[16 * warp + 8 + r]) * (2 * args.key_dim) + 16 * c;
+        const uchar* key0 = keys + ulong(rows[16 * warp + r]) * key_bytes;
+        const uchar* key1 = keys + ulong(rows[16 * warp + 8 + r]) * key_bytes;
         const ushort* query0 = query + r * stride + 8 * c;
         const ushort* query1 = query0 + 8 * stride;
-        auto add = [&](uint d, float (&to)[2][4]) {
-            uint4 k0 = *(const uint4*)(key0 + 2 * d), k1 = *(const uint4*)(key1 + 2 * d);
+        auto add = [&](uint d, float (&to)[2][4], bool own = true) {
+            uint4 k0 = make_uint4(0, 0, 0, 0), k1 = k0;
+            if (own) k0 = P::eight(key0, d + 8 * c), k1 = P::eight(key1, d + 8 * c);
             uint4 q0 = *(const uint4*)(query0 + d), q1 = *(const uint4*)(query1 + d);
-            multiply_add(to[0], q0.x, q1.x, q0.y, q1.y, k0.x, k0.y);
-            multiply_add(to[1], q0.x, q1.x, q0.y, q1.y, k1.x, k1.y);
-            multiply_add(to[0], q0.z, q1.z, q0.w, q1.w, k0.z, k0.w);
-            multiply_add(to[1], q0.z, q1.z, q0.w, q1.w, k1.z, k1.w);
+            multiply_halves(to[0], q0.x, q1.x, q0.y, q1.y, k0.x, k0.y);
+            multiply_halves(to[1], q0.x, q1.x, q0.y, q1.y, k1.x, k1.y);
+            multiply_halves(to[0], q0.z, q1.z, q0.w, q1.w, k0.z, k0.w);
+            multiply_halves(to[1], q0.z, q1.z, q0.w, q1.w, k1.z, k1.w);
         };
 #pragma unroll (Alone ? 9 : 3)
-        for (uint d = 0; d + 32 < args.key_dim; d += 64) {
+        for (uint d = 0; d + 64 <= args.key_dim; d += 64) {
             add(d, score[0]);
             add(d + 32, score[1]);
         }
-        if (args.key_dim / 32 % 2 != 0) add(args.key_dim - 32, score[0]);
+        uint rest = args.key_dim / 64 * 64;
+        if (rest + 32 <= args.key_dim) add(rest, score[0]), rest += 32;
+        if (rest < args.key_dim) add(rest, score[1], rest + 8 * c < args.key_dim);
         UNROLL for (uint i = 0; i < 8; i++) {
             scores[(r + i / 2 % 2 * 8) * score_stride + 16 * warp + i / 4 * 8 + 2 * c + i % 2] = score[0][i / 4][i % 4] + score[1][i / 4][i % 4];
         }
@@ -155,7 +158,10 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
             uint pair = 2 * warp + h;
             float4 v = *(const float4*)(scores + pair * score_stride + 4 * lane);
             float s[4] = {v.x, v.y, v.z, v.w};
-            UNROLL for (uint i = 0; i < 4; i++) s[i] = split + 4 * lane + i <= position[h] ? s[i] * args.scale : lowest();
+            UNROLL for (uint i = 0; i < 4; i++) {
+                uint p = split + 4 * lane + i;
+                s[i] = p <= position[h] && p >= from[h] ? s[i] * args.scale : lowest();
+            }
             float most = fmaxf(fmaxf(s[0], s[1]), fmaxf(s[2], s[3]));
             UNROLL for (uint k = 16; k > 0; k /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, k));
             uint w[2] = {0, 0};
@@ -177,7 +183,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         for (uint k = value_share * share_keys; k < (value_share + 1) * share_keys; k += 16) {
             uint4 v[4];
             UNROLL for (uint i = 0; i < 4; i++) {
-                v[i] = *(const uint4*)(values + ulong(rows[k + 2 * c + i % 2 + i / 2 * 8]) * value_bytes + 2 * value_first);
+                v[i] = P::eight(values + ulong(rows[k + 2 * c + i % 2 + i / 2 * 8]) * value_bytes, value_first);
             }
             const ushort* w0 = weights + r * weight_stride + k + 2 * c;
             const ushort* w1 = w0 + 8 * weight_stride;
@@ -186,7 +192,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
                 uint take = t % 2 == 0 ? 0x5410 : 0x7632;
                 uint x[4];
                 UNROLL for (uint i = 0; i < 4; i++) x[i] = t < 2 ? v[i].x : t < 4 ? v[i].y : t < 6 ? v[i].z : v[i].w;
-                multiply_add(sum[t], a0, a1, a2, a3, __byte_perm(x[0], x[1], take), __byte_perm(x[2], x[3], take));
+                multiply_halves(sum[t], a0, a1, a2, a3, __byte_perm(x[0], x[1], take), __byte_perm(x[2], x[3], take));
             }
         }
         if (shares > 1) { // the first of the warps among which the positions are divided adds their sums
@@ -213,8 +219,10 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
             } else if (pair < tile.count) {
                 float* part = parts + ((ulong(row_of(pair)) * args.heads + head_of(pair)) * args.splits + blockIdx.z) * (args.value_dim + part_header);
                 if (c == 0 && warp == 0) part[0] = split_m[pair], part[1] = split_l[pair];
-                part += part_header + warp % V * 64;
-                UNROLL for (uint i = 0; i < 16; i++) part[8 * (2 * c + i / 8) + i % 8] = sum[i % 8][2 * h + i / 8];
+                UNROLL for (uint i = 0; i < 16; i++) {
+                    uint d = warp % V * 64 + 8 * (2 * c + i / 8) + i % 8;
+                    if (d < args.value_dim) part[part_header + d] = sum[i % 8][2 * h + i / 8];
+                }
             }
         }
     }
@@ -222,16 +230,20 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         UNROLL for (uint h = 0; h < 2; h++) {
             uint pair = r + 8 * h;
             if (pair >= tile.count || value_share > 0) continue;
-            float* to = dst + ulong(row_of(pair)) * args.dst_stride + head_of(pair) * args.value_dim + warp % V * 64;
-            UNROLL for (uint i = 0; i < 16; i++) to[8 * (2 * c + i / 8) + i % 8] = total[i % 8][2 * h + i / 8] / l[h];
+            float* to = dst + ulong(row_of(pair)) * args.dst_stride + head_of(pair) * args.value_dim;
+            Joined j = join_sink(m[h], args.sinks != 0 ? sinks[head_of(pair)] : lowest(), l[h]);
+            UNROLL for (uint i = 0; i < 16; i++) {
+                uint d = warp % V * 64 + 8 * (2 * c + i / 8) + i % 8;
+                if (d < args.value_dim) to[d] = total[i % 8][2 * h + i / 8] * j.so_far / l[h];
+            }
         }
     }
 }
 
 #define ATTENTION(name, V, alone, min_blocks) \
     extern "C" __global__ void __launch_bounds__(32 * warps, min_blocks) name(const float* q, const uchar* keys, const uchar* values, const Slot* slots, \
-                                                                         const int* tables, const PairTile* tiles, float* parts, float* dst, AttentionArgs args) { \
-        attend<V, alone>(q, keys, values, slots, tables, tiles, parts, dst, args); \
+                                                                         const int* tables, const PairTile* tiles, const float* sinks, float* parts, float* dst, AttentionArgs args) { \
+        attend<PAGE, V, alone>(q, keys, values, slots, tables, tiles, sinks, parts, dst, args); \
     }
 ATTENTION(attention_64, 1, false, 2)
 ATTENTION(attention_128, 2, false, 2)
@@ -245,10 +257,12 @@ ATTENTION(attention_split_512, 8, true, 1)
 // attention_join joins the splits of a row and head, with the same bits as join_splits. First a
 // warp computes the factors of all splits. Then each thread joins a value. Shared memory has two
 // floats per split. Grid: (values / threads, heads, rows).
-extern "C" __global__ void attention_join(const float* parts, const Slot* slots, float* dst, AttentionArgs args) {
+extern "C" __global__ void attention_join(const float* parts, const Slot* slots, const float* sinks, float* dst, AttentionArgs args) {
     extern __shared__ float2 factors[]; // of the running result and of the split, as in Joined
-    uint d = blockIdx.x * blockDim.x + threadIdx.x, stride = args.value_dim + part_header, n = slots[blockIdx.z].position / split_keys + 1;
-    parts += (ulong(blockIdx.z) * args.heads + blockIdx.y) * args.splits * stride;
+    __shared__ float largest;
+    uint d = blockIdx.x * blockDim.x + threadIdx.x, stride = args.value_dim + part_header, position = slots[blockIdx.z].position;
+    uint begin = first_of(position, args.window) / split_keys, n = position / split_keys + 1 - begin;
+    parts += ((ulong(blockIdx.z) * args.heads + blockIdx.y) * args.splits + (begin - args.first)) * stride;
     wait_for_previous();
     float before = lowest(); // the largest score of the splits before those of this round
     for (uint first = 0; threadIdx.x < 32 && first < n; first += 32) {
@@ -264,6 +278,7 @@ extern "C" __global__ void attention_join(const float* parts, const Slot* slots,
         Joined j = join(without, own);
         if (split < n) factors[split] = make_float2(j.so_far, j.split);
         before = __shfl_sync(~0u, upto, 31);
+        if (threadIdx.x == 0) largest = before;
     }
     __syncthreads();
     if (d >= args.value_dim) return;
@@ -275,5 +290,6 @@ extern "C" __global__ void attention_join(const float* parts, const Slot* slots,
         l = fmaf(l, by.x, part[1] * by.y);
         total = fmaf(total, by.x, part[part_header + d] * by.y);
     }
-    dst[ulong(blockIdx.z) * args.dst_stride + blockIdx.y * args.value_dim + d] = total / l;
+    Joined j = join_sink(largest, args.sinks != 0 ? sinks[blockIdx.y] : lowest(), l);
+    dst[ulong(blockIdx.z) * args.dst_stride + blockIdx.y * args.value_dim + d] = total * j.so_far / l;
 }

@@ -1,5 +1,5 @@
-// Routing, and the largest logit of a row. A row is divided among several threadgroups, since a
-// single threadgroup would read too slowly.
+// Routing. Every kernel sums a logit in the same order: lane i of a warp adds the products of columns
+// 4i to 4i+3 of every 128, and then the lanes are added as in warp_sum.
 #include "choose.h"
 
 // read_part returns values i to i+3 of a row of n values. Values past the end are 0.
@@ -8,48 +8,78 @@ __device__ inline float4 read_part(const float* p, uint i, uint n) {
     return make_float4(i < n ? p[i] : 0.0f, i + 1 < n ? p[i + 1] : 0.0f, i + 2 < n ? p[i + 2] : 0.0f, 0.0f);
 }
 
-// logits_of computes the logits of an expert for up to four rows. A warp calls it.
-__device__ inline void logits_of(const float* router, const float* x, uint rows, float* logits, const RouteArgs& args) {
-    enum { together = 16 };
+// sum_lanes is warp_sum for N values. Lane i receives the sums of values i*N/32 to (i+1)*N/32-1, or
+// of value i*N/32 if N is less than 32.
+template <int N>
+__device__ inline void sum_lanes(float (&v)[N]) {
     uint lane = threadIdx.x % 32;
-    float sums[4] = {0, 0, 0, 0};
-    for (uint first = 4 * lane; first < args.n; first += 128 * together) {
-        float4 w[together];
-        UNROLL for (uint u = 0; u < together; u++) w[u] = read_part(router, first + 128 * u, args.n);
-        UNROLL for (uint j = 0; j < 4; j++) {
-            if (j >= rows) break;
-            UNROLL for (uint u = 0; u < together; u++) {
-                float4 v = read_part(x + ulong(j) * args.x_stride, first + 128 * u, args.n);
-                sums[j] = fmaf(w[u].w, v.w, fmaf(w[u].z, v.z, fmaf(w[u].y, v.y, fmaf(w[u].x, v.x, sums[j]))));
+    UNROLL for (int m = 16, n = N / 2; m > 0; m /= 2, n /= 2) {
+        UNROLL for (int i = 0; i < (n > 0 ? n : 1); i++) {
+            if (n > 0) {
+                bool upper = (lane & m) != 0;
+                float own = upper ? v[i + n] : v[i], other = upper ? v[i] : v[i + n];
+                v[i] = own + __shfl_xor_sync(~0u, other, m);
+            } else {
+                v[i] += __shfl_xor_sync(~0u, v[i], m);
             }
         }
     }
-    UNROLL for (uint j = 0; j < 4; j++) {
-        float v = warp_sum(sums[j]);
-        if (lane == 0 && j < rows) logits[ulong(j) * args.experts] = v;
+}
+
+// route_logits computes the logits of E experts for R rows in each warp, W warps per threadgroup.
+// Grid: (experts / (E·W), rows / R).
+template <int R, int E, int W>
+__device__ inline void route_logits(const float* router, const float* x, float* logits, const RouteArgs& args) {
+    uint lane = threadIdx.x % 32, expert = (blockIdx.x * W + threadIdx.x / 32) * E, row = blockIdx.y * R, n = args.n;
+    if (expert >= args.experts) return;
+    const float* w[E];
+    UNROLL for (int e = 0; e < E; e++) w[e] = router + ulong(min(expert + e, args.experts - 1)) * n;
+    UNROLL for (int e = 0; e < E; e++) prefetch(w[e], 4 * n, lane, 32);
+    wait_for_previous();
+    const float* rows[R];
+    UNROLL for (int r = 0; r < R; r++) rows[r] = x + ulong(min(row + r, args.rows - 1)) * args.x_stride;
+    float sums[R * E];
+    UNROLL for (int i = 0; i < R * E; i++) sums[i] = 0;
+    auto add = [&](auto read) {
+#pragma unroll 2
+        for (uint at = 4 * lane; at - 4 * lane < n; at += 128) {
+            float4 a[E], b[R];
+            UNROLL for (int e = 0; e < E; e++) a[e] = read(w[e], at);
+            UNROLL for (int r = 0; r < R; r++) b[r] = read(rows[r], at);
+            UNROLL for (int r = 0; r < R; r++) {
+                UNROLL for (int e = 0; e < E; e++) {
+                    float& sum = sums[r * E + e];
+                    sum = fmaf(a[e].w, b[r].w, fmaf(a[e].z, b[r].z, fmaf(a[e].y, b[r].y, fmaf(a[e].x, b[r].x, sum))));
+                }
+            }
+        }
+    };
+    if (n % 128 == 0 && args.x_stride % 4 == 0 && ulong(x) % 16 == 0) add([](const float* p, uint i) { return *(const float4*)(p + i); });
+    else add([&](const float* p, uint i) { return read_part(p, i, n); });
+    sum_lanes(sums);
+    enum { each = R * E / 32, all = R * E };
+    UNROLL for (int i = 0; i < (each > 0 ? each : 1); i++) {
+        uint value = each > 0 ? lane * each + i : lane * all / 32, r = value / E, e = value % E;
+        bool writes = each > 0 || lane % (32 / (each > 0 ? 32 : all)) == 0;
+        if (writes && row + r < args.rows && expert + e < args.experts) logits[ulong(row + r) * args.experts + expert + e] = sums[i];
     }
 }
 
-// route has the same result as route of experts.metal, for routers in float32. A warp computes the
-// logits of an expert for four rows. The last threadgroup to finish for these rows chooses their
-// experts. counters has one counter per four rows. All counters are 0 before and after. Shared
-// memory has eight floats per expert. Grid: (experts / 4, rows / 4), 128 threads.
-extern "C" __global__ void __launch_bounds__(128) route(const float* router, const float* bias, const float* x, float* logits, uint* counters, float* dst,
-                                                        RouteArgs args) {
+extern "C" __global__ void __launch_bounds__(64) route_few(const float* router, const float* x, float* logits, RouteArgs args) {
+    route_logits<4, 4, 2>(router, x, logits, args);
+}
+extern "C" __global__ void __launch_bounds__(128) route_many(const float* router, const float* x, float* logits, RouteArgs args) {
+    route_logits<8, 8, 4>(router, x, logits, args);
+}
+
+// choose_rows chooses the experts of rows by their logits. A warp takes a row. Shared memory has eight
+// floats per expert. Grid: rows / 4, 128 threads.
+extern "C" __global__ void __launch_bounds__(128) choose_rows(const float* logits, const float* bias, float* dst, RouteArgs args) {
     extern __shared__ float probabilities[];
-    __shared__ bool last;
-    uint warp = threadIdx.x / 32, e = blockIdx.x * 4 + warp, first = blockIdx.y * 4, rows = min(args.rows - first, 4u);
-    logits += ulong(first) * args.experts;
-    if (e < args.experts) prefetch(router + ulong(e) * args.n, 4 * args.n, threadIdx.x % 32, 32);
+    uint warp = threadIdx.x / 32, row = blockIdx.x * 4 + warp;
     wait_for_previous();
-    if (e < args.experts) logits_of(router + ulong(e) * args.n, x + ulong(first) * args.x_stride, rows, logits + e, args);
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) last = atomicInc(counters + blockIdx.y, gridDim.x - 1) == gridDim.x - 1;
-    __syncthreads();
-    if (!last || warp >= rows) return;
-    __threadfence();
-    choose(logits + ulong(warp) * args.experts, bias, dst + ulong(first + warp) * args.dst_stride, probabilities + 2 * warp * args.experts, args);
+    if (row >= args.rows) return;
+    choose(logits + ulong(row) * args.experts, bias, dst + ulong(row) * args.dst_stride, probabilities + 2 * warp * args.experts, args);
 }
 
 struct RowRouteArgs {

@@ -10,7 +10,7 @@ struct RouteArgs {
     uint dst_stride;
     uint sigmoid;   // 1 for sigmoid, 0 for softmax
     uint normalise;
-    uint biased;    // 1 if a bias is added to the probabilities for the choice
+    uint biased;    // 1 if a bias is added to the probabilities for the choice, 2 if it is added to the logits
     float scale;
 };
 
@@ -31,6 +31,7 @@ __device__ inline void choose(const float* logits, const float* bias, float* dst
     float best = -infinity, sum = 0;
     for (uint e = lane; e < args.experts; e += 32) {
         float logit = __ldcg(logits + e), add = args.biased != 0 ? bias[e] : 0.0f;
+        if (args.biased == 2) logit += add, add = 0;
         probabilities[e] = logit;
         scores[e] = add;
         best = fmaxf(best, logit);

@@ -78,6 +78,8 @@ struct ExpertsArgs {
     uint room;            // rows between the activations of choice k of all rows and of choice k+1
     uint routing_stride;
     uint dst_stride;
+    uint activation;      // compute.Activation
+    uint biased;          // 1 if the products of the routed experts have biases
 };
 
 // Choices are the choices that a threadgroup takes.
@@ -94,11 +96,11 @@ __device__ inline Choices listed(const uint* list, const ExpertTile* tiles) {
     return {list, t.first, t.count, t.expert};
 }
 
-// gated_experts writes silu(gate·x)*(up·x) of choices. A row of dst has its choices side by side.
+// gated_experts writes act(gate·x, up·x) of choices. A row of dst has its choices side by side.
 // Grid: (tiles of rows of weights, tiles of choices).
 template <class W, class A, int teams>
-__device__ inline void gated_experts(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x,
-                                     const uint* list, const ExpertTile* tiles, float* dst, const ExpertsArgs& args) {
+__device__ inline void gated_experts(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, const uint* list,
+                                     const ExpertTile* tiles, const float* gate_bias, const float* up_bias, float* dst, const ExpertsArgs& args) {
     enum { groups = A::groups / 2 };
     wait_for_previous();
     Choices choices = listed(list, tiles);
@@ -109,20 +111,22 @@ __device__ inline void gated_experts(const uchar* gate, const uchar* up, const u
     float sums[A::values];
     multiply_gated<A, W>((shared ? shared_gate : gate) + at, (shared ? shared_up : up) + at, first + Team<A>().index * groups, all, x, args.blocks,
                          [&](uint c) { return choices.at(c) / args.slots; }, sums);
-    finish_gated<A, teams>(sums, [&](uint team, uint group, uint c, uint r, float v) {
+    bool biased = args.biased != 0 && !shared;
+    finish_gated<A, teams>(sums, [&](uint team, uint group, uint c, uint r, float g, float u) {
         uint o = (first + team * groups + group) * group_rows + r;
         if (c < choices.count && o < out) {
             uint choice = choices.at(c);
-            dst[ulong(choice / args.slots) * args.dst_stride + choice % args.slots * args.out + o] = v;
+            if (biased) g += gate_bias[choices.expert * out + o], u += up_bias[choices.expert * out + o];
+            dst[ulong(choice / args.slots) * args.dst_stride + choice % args.slots * args.out + o] = activate(args.activation, g, u);
         }
     });
 }
 
-// experts_down writes the down products of choices to dst: [rows*slots, out]. Grid: (tiles of rows
+// experts_down writes the down products of choices, with their biases, to dst: [rows*slots, out]. Grid: (tiles of rows
 // of weights, tiles of choices).
 template <class W, class A, int teams>
-__device__ inline void experts_down(const uchar* down, const uchar* shared_down, const uchar* h, const uchar* shared_h, const uint* list, const ExpertTile* tiles, float* dst,
-                                    const ExpertsArgs& args) {
+__device__ inline void experts_down(const uchar* down, const uchar* shared_down, const uchar* h, const uchar* shared_h, const uint* list, const ExpertTile* tiles,
+                                    const float* bias, float* dst, const ExpertsArgs& args) {
     wait_for_previous();
     Choices choices = listed(list, tiles);
     if (choices.count == 0) return;
@@ -135,9 +139,10 @@ __device__ inline void experts_down(const uchar* down, const uchar* shared_down,
     };
     float sums[A::values];
     multiply<A, W>(w, first + Team<A>().index * A::groups, all, shared ? shared_h : h, blocks, row, sums);
+    bool biased = args.biased != 0 && !shared;
     finish<A, teams>(sums, [&](uint team, uint group, uint c, uint r, float v) {
         uint o = (first + team * A::groups + group) * group_rows + r;
-        if (c < choices.count && o < args.out) dst[ulong(choices.at(c)) * args.out + o] = v;
+        if (c < choices.count && o < args.out) dst[ulong(choices.at(c)) * args.out + o] = biased ? v + bias[choices.expert * args.out + o] : v;
     });
 }
 
@@ -172,6 +177,8 @@ struct RowGatedArgs {
     uint blocks;      // blocks of 32 weights in a row
     uint out;         // rows of an expert
     uint shared_out;  // of the shared experts
+    uint activation;  // compute.Activation
+    uint biased;      // 1 if the products of the routed experts have biases
     RouteArgs route;
 };
 
@@ -182,7 +189,7 @@ struct RowGatedArgs {
 // and of up, and two floats per expert. Grid: (groups of rows / teams, choices).
 template <class W, class A, int teams>
 __device__ inline void row_gated_experts(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, const float* logits,
-                                         const float* bias, float* routing, float* dst, const RowGatedArgs& args) {
+                                         const float* bias, const float* gate_bias, const float* up_bias, float* routing, float* dst, const RowGatedArgs& args) {
     extern __shared__ uint4 shared[];
     __shared__ float choices[2 * max_used];
     uint k = blockIdx.y, used = args.route.used, out = k < used ? args.out : args.shared_out, all = groups_of(out), first = blockIdx.x * teams;
@@ -203,6 +210,11 @@ __device__ inline void row_gated_experts(const uchar* gate, const uchar* up, con
     if (k < used) {
         __syncthreads();
         stage_both(gate, up, uint(choices[k]));
+        if (args.biased != 0) {
+            uint at = uint(choices[k]) * out + first * group_rows, bytes = 4 * min(uint(teams * group_rows), out - min(first * group_rows, out));
+            prefetch(gate_bias + at, bytes, threadIdx.x, blockDim.x);
+            prefetch(up_bias + at, bytes, threadIdx.x, blockDim.x);
+        }
         if (k == 0 && blockIdx.x == 0 && threadIdx.x < 2 * used) routing[threadIdx.x] = choices[threadIdx.x];
     }
     staged();
@@ -210,9 +222,11 @@ __device__ inline void row_gated_experts(const uchar* gate, const uchar* up, con
     Team<A> team;
     float sums[A::values];
     if (team.index < count) A().multiply([&](uint m) { return (m == 0 ? gates : ups) + team.index * bytes; }, row, args.blocks, team.warp, team.lane, sums);
-    finish_gated<A, teams>(sums, [&](uint team, uint, uint, uint r, float v) {
+    finish_gated<A, teams>(sums, [&](uint team, uint, uint, uint r, float g, float u) {
         uint o = (first + team) * group_rows + r;
-        if (o < out) dst[k * args.out + o] = v;
+        if (o >= out) return;
+        if (args.biased != 0 && k < used) g += gate_bias[uint(choices[k]) * out + o], u += up_bias[uint(choices[k]) * out + o];
+        dst[k * args.out + o] = activate(args.activation, g, u);
     });
 }
 
@@ -222,6 +236,7 @@ struct RowExpertsArgs {
     uint slots;          // choices, which is also the number of teams
     uint shared_blocks;  // of the shared experts
     uint probabilities;  // where two floats per expert begin in shared memory, in bytes
+    uint biased;         // 1 if the products of the routed experts have biases
     RouteArgs route;
 };
 
@@ -232,8 +247,8 @@ struct RowExpertsArgs {
 // activations. Shared memory holds the quantised activations of all choices, then the weights, and
 // later the partial sums; then two floats per expert. Grid: groups of rows.
 template <class W, class A>
-__device__ inline void row_experts_add(const uchar* down, const uchar* shared_down, const float* h, const float* logits, const float* bias, float* dst,
-                                       const RowExpertsArgs& args) {
+__device__ inline void row_experts_add(const uchar* down, const uchar* shared_down, const float* h, const float* logits, const float* bias,
+                                       const float* down_bias, float* dst, const RowExpertsArgs& args) {
     extern __shared__ uint4 shared[];
     __shared__ float choices[2 * max_used];
     Team<A> team;
@@ -245,6 +260,9 @@ __device__ inline void row_experts_add(const uchar* down, const uchar* shared_do
     __syncthreads();
     const uchar* from = k < used ? down + uint(choices[k]) * (ulong(all) * bytes) : shared_down;
     stage(weights, from + ulong(blockIdx.x) * bytes, bytes, thread, threads);
+    uint o = blockIdx.x * group_rows + threadIdx.x;
+    bool writes = threadIdx.x < group_rows && o < args.out;
+    if (args.biased != 0 && k < used) prefetch(down_bias + uint(choices[k]) * args.out + blockIdx.x * group_rows, 4, thread, threads);
     wait_for_previous();
     Row row(rows, blocks);
     row.fill([&](uint i) { return read_four(h + k * 32 * args.blocks + i); }, blocks, thread, threads);
@@ -256,10 +274,13 @@ __device__ inline void row_experts_add(const uchar* down, const uchar* shared_do
     auto parts = (Parts<A::columns>*)shared;
     A::put(sums, parts[k], 0, team.warp, team.lane);
     __syncthreads();
-    uint o = blockIdx.x * group_rows + threadIdx.x;
-    if (threadIdx.x >= group_rows || o >= args.out) return;
+    if (!writes) return;
     float sum = 0;
-    for (uint i = 0; i < used; i++) sum = fmaf(choices[used + i], parts[i].sum(0, threadIdx.x), sum);
+    for (uint i = 0; i < used; i++) {
+        float v = parts[i].sum(0, threadIdx.x);
+        if (args.biased != 0) v += down_bias[uint(choices[i]) * args.out + o];
+        sum = fmaf(choices[used + i], v, sum);
+    }
     float result = dst[o] + sum;
     if (args.slots > used) result += parts[used].sum(0, threadIdx.x);
     dst[o] = result;

@@ -61,6 +61,7 @@ __device__ void embed(const uchar* table, const float* tokens, float* dst, const
     UNROLL for (uint half = 0; half < 2; half++) {
         float d = r < 8 ? k.d0 : k.d1, m = r < 8 ? k.m0 : k.m1;
         d *= half_scale<W>(raw, r / 8, half);
+        m *= half_minimum<W>(raw, r / 8, half);
         UNROLL for (uint odd = 0; odd < 2; odd++) {
             uint pair = r < 8 ? a[4 * half + 2 * odd] : a[4 * half + 2 * odd + 1];
             float unit = half == 0 ? 16777216.0f : 1048576.0f; // see weights.h

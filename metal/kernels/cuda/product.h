@@ -1,4 +1,4 @@
-// Products of packed weights, also in the gated form silu(gate·x)*(up·x). A team is the warps that
+// Products of packed weights, also in the gated form act(gate·x, up·x). A team is the warps that
 // compute a tile of results together. Template argument A is the algorithm of a team: Tensor or
 // Few of tile.h.
 #include "join.h"
@@ -32,14 +32,14 @@ __device__ inline void finish(const float (&sums)[A::values], Write write) {
     }
 }
 
-// finish_gated is finish for silu(gate)*up. The first half of the groups belongs to gate, the
-// second half to up.
+// finish_gated is finish for products of gate and up: it calls write(team, group, column, row, gate,
+// up). The first half of the groups belongs to gate, the second half to up.
 template <class A, int teams, class Write>
 __device__ inline void finish_gated(const float (&sums)[A::values], Write write) {
     Team<A> team;
     if constexpr (A::complete) {
         A::template each<A::own_groups / 2>(team.warp, team.lane, [&](uint m, uint column, uint row, uint i) {
-            write(team.index, m, column, row, silu(sums[i]) * sums[i + A::values / 2]);
+            write(team.index, m, column, row, sums[i], sums[i + A::values / 2]);
         });
     } else {
         enum { all = teams * A::columns * group_rows, threads = 32 * A::warps * teams, rounds = (all + threads - 1) / threads };
@@ -59,7 +59,7 @@ __device__ inline void finish_gated(const float (&sums)[A::values], Write write)
             __syncthreads();
             UNROLL for (uint u = 0; u < rounds; u++) {
                 uint i = threadIdx.x + u * threads;
-                if (i < all) write(i / group_rows / A::columns, m, i / group_rows % A::columns, i % group_rows, silu(gates[u]) * sum(i));
+                if (i < all) write(i / group_rows / A::columns, m, i / group_rows % A::columns, i % group_rows, gates[u], sum(i));
             }
         }
     }
@@ -146,9 +146,10 @@ struct GatedArgs {
     uint out;
     uint dst_stride;
     uint column_tiles;
+    uint activation;  // compute.Activation
 };
 
-// gated_product writes silu(gate·x)*(up·x). Grid: (tiles of rows · tiles of columns).
+// gated_product writes act(gate·x, up·x). Grid: (tiles of rows · tiles of columns).
 template <class W, class A, int teams>
 __device__ void gated_product(const uchar* gate, const uchar* up, const uchar* x, float* dst, const GatedArgs& args) {
     enum { groups = A::groups / 2 };
@@ -157,9 +158,9 @@ __device__ void gated_product(const uchar* gate, const uchar* up, const uchar* x
     float sums[A::values];
     multiply_gated<A, W>(gate, up, first + Team<A>().index * groups, groups_of(args.out), x, args.blocks,
                          [&](uint c) { return min(column + c, args.rows - 1); }, sums);
-    finish_gated<A, teams>(sums, [&](uint team, uint group, uint c, uint r, float v) {
+    finish_gated<A, teams>(sums, [&](uint team, uint group, uint c, uint r, float g, float u) {
         uint o = (first + team * groups + group) * group_rows + r;
-        if (column + c < args.rows && o < args.out) dst[ulong(column + c) * args.dst_stride + o] = v;
+        if (column + c < args.rows && o < args.out) dst[ulong(column + c) * args.dst_stride + o] = activate(args.activation, g, u);
     });
 }
 
@@ -175,17 +176,22 @@ struct RowArgs {
     float eps;          // of the norm
     uint splits;        // splits of attention that are joined to make the row; 0 if nothing is joined
     uint value_dim;     // values of a head of that attention
+    uint first_split;   // the first of those splits
+    uint window;        // maximum number of positions of that attention; 0 for all
+    uint sinks;         // 1 if gain has a score for the sink of each of its heads
     LatentArgs latent;  // of the latent that an additional threadgroup stores; its size can be 0
 };
 
 // join_row joins the splits of attention for values first to first+32·blocks-1 of a row, and
 // quantises them. It also writes the values to made unless made is null.
-__device__ inline void join_row(Row& row, const float* parts, float* made, uint first, uint position, const RowArgs& args) {
+__device__ inline void join_row(Row& row, const float* parts, const float* sinks, float* made, uint first, uint position, const RowArgs& args) {
+    uint from = first_of(position, args.window);
     for (uint i = threadIdx.x; i - threadIdx.x % 32 < 4 * args.blocks; i += blockDim.x) {
         uint at = i < 4 * args.blocks ? 32 * (i / 4) + 4 * (i % 4) : 0, value = first + at;
-        const float* of_head = parts + ulong(value / args.value_dim) * args.splits * (args.value_dim + part_header);
+        uint head = value / args.value_dim;
+        const float* of_head = parts + (ulong(head) * args.splits + (from / split_keys - args.first_split)) * (args.value_dim + part_header);
         float4 low, high;
-        join_splits(of_head, args.value_dim, position, value % args.value_dim, low, high);
+        join_splits(of_head, args.value_dim, from, position, args.sinks != 0 ? sinks[head] : lowest(), value % args.value_dim, low, high);
         Quantised v = quantise(low, high);
         if (i >= 4 * args.blocks) continue;
         row.put(i, v);
@@ -199,7 +205,8 @@ __device__ inline void join_row(Row& row, const float* parts, float* made, uint 
 // row_product is product for one row of activations. Each threadgroup begins to stage its weights
 // in shared memory while the previous kernel still runs. It then quantises the row into shared
 // memory, and each team multiplies a group of rows of weights. The row is x, or each threadgroup
-// computes it from x: by RMSNorm or, if x has splits of attention, by joining them. The first
+// computes it from x: by RMSNorm or, if x has splits of attention, by joining them; gain then has the
+// sinks. The first
 // threadgroup writes a computed row to made. If dims is not 0, the kernel computes MLA's Absorb,
 // and an additional threadgroup per matrix rotates values. If there is a latent, the kernel
 // computes MLA's Latents and the product of the compressed query, and an additional threadgroup
@@ -235,7 +242,7 @@ __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, c
             if (norm.values.has(u)) row.put(threadIdx.x + u * args.norm_threads, v);
         });
     } else if (args.splits > 0) {
-        join_row(row, x, made, begin, at->position, args);
+        join_row(row, x, gain, made, begin, at->position, args);
     } else {
         row.fill([&](uint i) { return read_four(x + begin + i); }, args.blocks, threadIdx.x, blockDim.x);
     }

@@ -5,28 +5,54 @@
 #include "activations.h"
 #include "weights.h"
 
-// add_block adds the product v of the integers of a block to a sum. d and m are the scale and the
-// minimum of the weights, x is the scale and the sum of the activations.
+// Products are the products of the integers of a block with 8 columns, as dots16 returns them. Types
+// with a scale per half of a block need those of both halves. With minimums, they also need the sums
+// of the activations of the halves, times 2^-20.
 template <class W>
-__device__ inline float add_block(float sum, float v, float d, float m, float2 x) {
-    if (W::minimum) return fmaf(x.x, fmaf(d, v, m * x.y), sum);
-    return fmaf(d * x.x, v, sum);
-}
+struct Products {
+    enum { sums_of_halves = W::halves != 0 && W::minimum != 0 };
+    float low[4], high[W::halves ? 4 : 1], low_sum[sums_of_halves ? 4 : 1], high_sum[sums_of_halves ? 4 : 1];
 
-// whole returns the product of a block whose halves have scales of 8 bits.
-template <class W>
-__device__ inline float whole(const typename W::Raw& k, uint row, float low, float high) {
-    return fmaf(half_scale<W>(k, row, 1), high, half_scale<W>(k, row, 0) * low);
-}
+    __device__ Products() {}
 
-// multiply_block multiplies the integers of a block, as W::values returns them, with 8 columns.
-// Types with a scale per half need both halves' products, others only low.
-template <class W>
-__device__ inline void multiply_block(const uint* a, uint4 x, float* low, float* high) {
-    UNROLL for (uint i = 0; i < 4; i++) low[i] = high[i] = 0;
-    dots16(low, a, x.x, x.y);
-    dots16(W::halves ? high : low, a + 4, x.z, x.w);
-}
+    // a has the integers as W::values returns them.
+    __device__ Products(const uint* a, uint4 x) {
+        UNROLL for (uint i = 0; i < 4; i++) low[i] = 0;
+        dots16(low, a, x.x, x.y);
+        if constexpr (W::halves != 0) {
+            UNROLL for (uint i = 0; i < 4; i++) high[i] = 0;
+            dots16(high, a + 4, x.z, x.w);
+        } else {
+            dots16(low, a + 4, x.z, x.w);
+        }
+        if constexpr (sums_of_halves) {
+            const uint ones[8] = {0x00010001, 0x00010001, 0x00010001, 0x00010001, 0x00100010, 0x00100010, 0x00100010, 0x00100010};
+            UNROLL for (uint i = 0; i < 4; i++) low_sum[i] = high_sum[i] = 0;
+            dots16(low_sum, ones, x.x, x.y);
+            dots16(high_sum, ones + 4, x.z, x.w);
+        }
+    }
+
+    // take takes the products of another block if the lane is one of its lanes.
+    __device__ void take(const Products& other, bool own) {
+        UNROLL for (uint i = 0; i < 4; i++) {
+            low[i] = own ? other.low[i] : low[i];
+            if constexpr (W::halves != 0) high[i] = own ? other.high[i] : high[i];
+            if constexpr (sums_of_halves) low_sum[i] = own ? other.low_sum[i] : low_sum[i], high_sum[i] = own ? other.high_sum[i] : high_sum[i];
+        }
+    }
+
+    // add adds product i, of row r (0) or r+8 (1), to a sum. offset is what the integers are too
+    // large by. x is the scale and the sum of the activations.
+    __device__ float add(float sum, uint i, uint row, float offset, const typename W::Raw& raw, const Scales& k, float2 x) const {
+        float d = row == 0 ? k.d0 : k.d1, m = row == 0 ? k.m0 : k.m1, v = low[i], least = x.y;
+        if constexpr (W::halves != 0) v = fmaf(half_scale<W>(raw, row, 1), high[i], half_scale<W>(raw, row, 0) * low[i]);
+        if (offset != 0) v = fmaf(-offset, x.y, v); // exact, as subtract_offset
+        if constexpr (sums_of_halves) least = fmaf(half_minimum<W>(raw, row, 1), high_sum[i], half_minimum<W>(raw, row, 0) * low_sum[i]);
+        if (W::minimum) return fmaf(x.x, fmaf(d, v, m * least), sum);
+        return fmaf(d * x.x, v, sum);
+    }
+};
 
 // add_tiles adds the products of a block with T tiles of 8 columns. A lane adds those of rows r and
 // r+8 with columns 2q and 2q+1 of each tile, where r is lane/4 and q is lane%4.
@@ -37,12 +63,8 @@ __device__ inline void add_tiles(const typename W::Integers& integers, const typ
     subtract_offset<W>(a);
     Scales k = W::scales(raw);
     UNROLL for (uint t = 0; t < T; t++) {
-        float low[4], high[4];
-        multiply_block<W>(a, x[t], low, high);
-        UNROLL for (uint i = 0; i < 4; i++) {
-            float v = W::halves ? whole<W>(raw, i / 2, low[i], high[i]) : low[i];
-            sums[4 * t + i] = add_block<W>(sums[4 * t + i], v, i < 2 ? k.d0 : k.d1, i < 2 ? k.m0 : k.m1, s[t][i % 2]);
-        }
+        Products<W> products(a, x[t]);
+        UNROLL for (uint i = 0; i < 4; i++) sums[4 * t + i] = products.add(sums[4 * t + i], i, i / 2, 0, raw, k, s[t][i % 2]);
     }
 }
 
@@ -268,24 +290,17 @@ struct Few {
 
     static __device__ void add(const Four& read, bool own, uint lane, float* sums) {
         UNROLL for (uint m = 0; m < M; m++) {
-            float low[4], high[4];
+            Products<W> products;
             UNROLL for (uint j = 0; j < 4; j++) {
                 uint a[8];
                 W::values(read.w[m][j], a);
-                float l[4], h[4];
-                multiply_block<W>(a, read.x, l, h);
-                UNROLL for (uint i = 0; i < 4; i++) {
-                    low[i] = j == 0 || lane % 4 == j ? l[i] : low[i];
-                    high[i] = j == 0 || lane % 4 == j ? h[i] : high[i];
-                }
+                products.take(Products<W>(a, read.x), j == 0 || lane % 4 == j);
             }
             Scales k = W::scales(read.k[m]);
             UNROLL for (uint n = 0; n < N; n++) {
                 UNROLL for (uint i = 0; i < 2; i++) {
-                    float v = W::halves ? whole<W>(read.k[m], i, low[2 * i + n], high[2 * i + n]) : low[2 * i + n];
-                    if (W::offset != 0) v = fmaf(-float(W::offset), read.s[n].y, v); // exact, as subtract_offset
                     float& sum = sums[(m * N + n) * 2 + i];
-                    if (own) sum = add_block<W>(sum, v, i == 0 ? k.d0 : k.d1, i == 0 ? k.m0 : k.m1, read.s[n]);
+                    if (own) sum = products.add(sum, 2 * i + n, i, W::offset, read.k[m], k, read.s[n]);
                 }
             }
         }
@@ -343,14 +358,9 @@ struct Single {
         UNROLL for (uint m = 0; m < M; m++) {
             uint a[8];
             W::values(read.w[m], a);
-            float low[4], high[4];
-            multiply_block<W>(a, read.x, low, high);
+            Products<W> products(a, read.x);
             Scales k = W::scales(read.k[m]);
-            UNROLL for (uint i = 0; i < 2; i++) {
-                float v = W::halves ? whole<W>(read.k[m], i, low[2 * i], high[2 * i]) : low[2 * i];
-                if (W::offset != 0) v = fmaf(-float(W::offset), read.s.y, v); // exact, as subtract_offset
-                sums[2 * m + i] = add_block<W>(sums[2 * m + i], v, i == 0 ? k.d0 : k.d1, i == 0 ? k.m0 : k.m1, read.s);
-            }
+            UNROLL for (uint i = 0; i < 2; i++) sums[2 * m + i] = products.add(sums[2 * m + i], 2 * i, i, W::offset, read.k[m], k, read.s);
         }
     }
 
@@ -362,7 +372,8 @@ struct Single {
 
 // Tile multiplies many columns. Its R times C warps divide the results, not the strands: warp R*c+r
 // takes groups r, R+r, ... (M in all) and tiles of 8 columns from T*c to T*c+T-1. Activations are
-// staged in shared memory, some blocks ahead.
+// staged in shared memory, some blocks ahead. The sums of finished strands are in shared memory too,
+// since they are used only eight times: so more threadgroups run on a multiprocessor.
 template <class W, int M, int T, int R, int C>
 struct Tile {
     enum { own_groups = M, groups = M * R, columns = 8 * T * C, warps = R * C, values = M * T * 4, complete = 1 };
@@ -384,6 +395,7 @@ struct Tile {
     template <class Group, class RowOf>
     __device__ void multiply(Group group, const uchar* x, uint blocks, uint warp, uint lane, RowOf row, float (&sums)[values]) {
         __shared__ Stage staging[stages];
+        __shared__ float finished[values][threads];
         UNROLL for (uint m = 0; m < M; m++) w[m] = group(m * R + warp % R);
         UNROLL for (uint i = 0; i < parts; i++) {
             uint part = threadIdx.x + i * threads, r = row(part / 4);
@@ -393,7 +405,7 @@ struct Tile {
         own_scale = x + ulong(of_scale / 8) * blocks * column_bytes + 512 + 8 * (of_scale % 8);
         UNROLL for (uint i = 0; i < stages - 1; i++) stage_blocks(staging[i], i * at_once, blocks);
         float strand_sums[values];
-        UNROLL for (uint i = 0; i < values; i++) sums[i] = strand_sums[i] = 0;
+        UNROLL for (uint i = 0; i < values; i++) strand_sums[i] = finished[i][threadIdx.x] = 0;
         Weights next;
         load(next, 0, lane);
         uint strand = 0, end = strand_begin(1, blocks), slot = 0;
@@ -405,7 +417,7 @@ struct Tile {
                 uint b = first + u;
                 if (b >= blocks) break;
                 while (b >= end) {
-                    UNROLL for (uint i = 0; i < values; i++) sums[i] += strand_sums[i], strand_sums[i] = 0;
+                    UNROLL for (uint i = 0; i < values; i++) finished[i][threadIdx.x] += strand_sums[i], strand_sums[i] = 0;
                     end = strand_begin(++strand + 1, blocks);
                 }
                 Weights read = next;
@@ -414,7 +426,7 @@ struct Tile {
             }
             slot = slot == stages - 1 ? 0 : slot + 1;
         }
-        UNROLL for (uint i = 0; i < values; i++) sums[i] += strand_sums[i];
+        UNROLL for (uint i = 0; i < values; i++) sums[i] = finished[i][threadIdx.x] + strand_sums[i];
     }
 
     __device__ void stage_blocks(Stage& to, uint first, uint blocks) const {
@@ -440,7 +452,8 @@ struct Tile {
         float2 s[T][2];
         UNROLL for (uint t = 0; t < T; t++) {
             x[t] = staged_x[(c * T + t) * 32 + lane];
-            UNROLL for (uint i = 0; i < 2; i++) s[t][i] = staged_s[(c * T + t) * 8 + lane % 4 * 2 + i];
+            float4 both = *(const float4*)(staged_s + (c * T + t) * 8 + lane % 4 * 2);
+            s[t][0] = make_float2(both.x, both.y), s[t][1] = make_float2(both.z, both.w);
         }
         UNROLL for (uint m = 0; m < M; m++) add_tiles<W, T>(read.w[m], read.k[m], x, s, sums + m * T * 4);
     }

@@ -19,13 +19,15 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
     }
 #define GATED_EXPERTS(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, \
-                                                            const float* routing, const uint* list, const ExpertTile* tiles, float* dst, ExpertsArgs args) { \
-        gated_experts<WEIGHT, A, teams>(gate, up, shared_gate, shared_up, x, list, tiles, dst, args); \
+                                                            const float* routing, const uint* list, const ExpertTile* tiles, const float* gate_bias, \
+                                                            const float* up_bias, float* dst, ExpertsArgs args) { \
+        gated_experts<WEIGHT, A, teams>(gate, up, shared_gate, shared_up, x, list, tiles, gate_bias, up_bias, dst, args); \
     }
 #define EXPERTS_DOWN(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* down, const uchar* shared_down, const uchar* h, const uchar* shared_h, \
-                                                            const float* routing, const uint* list, const ExpertTile* tiles, float* dst, ExpertsArgs args) { \
-        experts_down<WEIGHT, A, teams>(down, shared_down, h, shared_h, list, tiles, dst, args); \
+                                                            const float* routing, const uint* list, const ExpertTile* tiles, const float* bias, float* dst, \
+                                                            ExpertsArgs args) { \
+        experts_down<WEIGHT, A, teams>(down, shared_down, h, shared_h, list, tiles, bias, dst, args); \
     }
 
 #define ROW_PRODUCT(name, A, teams, min_blocks, rounds) \
@@ -36,14 +38,15 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
     }
 #define ROW_GATED_EXPERTS(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, \
-                                                            const float* logits, const float* bias, float* routing, float* dst, RowGatedArgs args) { \
-        row_gated_experts<WEIGHT, A, teams>(gate, up, shared_gate, shared_up, x, logits, bias, routing, dst, args); \
+                                                            const float* logits, const float* bias, const float* gate_bias, const float* up_bias, float* routing, \
+                                                            float* dst, RowGatedArgs args) { \
+        row_gated_experts<WEIGHT, A, teams>(gate, up, shared_gate, shared_up, x, logits, bias, gate_bias, up_bias, routing, dst, args); \
     }
 // teams is the maximum number of choices: one team takes each.
 #define ROW_EXPERTS(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* down, const uchar* shared_down, const float* h, const float* logits, const float* bias, \
-                                                            float* dst, RowExpertsArgs args) { \
-        row_experts_add<WEIGHT, A>(down, shared_down, h, logits, bias, dst, args); \
+                                                            const float* down_bias, float* dst, RowExpertsArgs args) { \
+        row_experts_add<WEIGHT, A>(down, shared_down, h, logits, bias, down_bias, dst, args); \
     }
 
 // The backend adds the instances: packedGeometry in metal/nvidia_weights.go.

@@ -1,0 +1,71 @@
+// Functions that are single instructions of NVIDIA's GPUs, or a few of them. The emulator has its own
+// versions, which run on the CPU (emulator/cuda.h).
+#if !defined(INGOT_EMULATOR_CUDA)
+
+__device__ inline float half_float(uint bits) {
+    float v;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(ushort(bits)));
+    return v;
+}
+
+// two_halves rounds two numbers to float16. a is in the low half.
+__device__ inline uint two_halves(float a, float b) {
+    uint v;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(b), "f"(a));
+    return v;
+}
+
+// add_halves adds two pairs of float16, and scale_halves computes a*by+c.
+__device__ inline uint add_halves(uint a, uint b) {
+    uint v;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+    return v;
+}
+__device__ inline uint scale_halves(uint a, uint by, uint c) {
+    uint v;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(by), "r"(c));
+    return v;
+}
+
+// multiply_halves adds the product of 16 by 16 and 16 by 8 values of float16 to c. A warp calls it.
+__device__ inline void multiply_halves(float* c, uint a0, uint a1, uint a2, uint a3, uint b0, uint b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// wait_for_previous waits for the kernels before this one, and lets the kernel after this one
+// start. Kernels of a graph may start while the kernel before them runs (see metal/cuda/graph.go),
+// so every kernel calls wait_for_previous before it reads or writes what other kernels write.
+__device__ inline void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" : : : "memory");
+#endif
+}
+
+// prefetch reads memory into the L2 cache before it is used. It does not wait.
+__device__ inline void prefetch(const void* p, uint bytes, uint thread, uint threads) {
+    for (uint at = 128 * thread; at < bytes; at += 128 * threads) asm volatile("prefetch.global.L2 [%0];" : : "l"((const uchar*)p + at));
+}
+
+// stage starts to copy data to shared memory. The number of bytes is a multiple of 16. After each
+// thread has called staged, and then a barrier, all threads see the copy.
+__device__ inline void stage(void* to, const uchar* from, uint bytes, uint thread, uint threads) {
+    uint at = uint(__cvta_generic_to_shared(to));
+    for (uint i = 16 * thread; i < bytes; i += 16 * threads) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(at + i), "l"(from + i) : "memory");
+}
+__device__ inline void staged() { asm volatile("cp.async.wait_all;" : : : "memory"); }
+
+// copy_early starts to copy 8 or 16 bytes to shared memory. copied ends a group of such copies, and
+// wait_but<N> waits for all groups of the thread but the last N.
+template <int bytes>
+__device__ inline void copy_early(void* to, const uchar* from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" : : "r"(uint(__cvta_generic_to_shared(to))), "l"(from), "n"(bytes) : "memory");
+}
+__device__ inline void copied() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+template <int N>
+__device__ inline void wait_but() {
+    asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory");
+}
+
+#endif
