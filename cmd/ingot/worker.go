@@ -40,6 +40,9 @@ func runWorker(cmd *cobra.Command, _ []string) (err error) {
 		return err
 	}
 	q, err := dial(cmd, cfg)
+	if err != nil && cmd.Context().Err() != nil {
+		return nil // stopped before it had a row
+	}
 	if err != nil {
 		return err
 	}
