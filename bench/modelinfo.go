@@ -39,6 +39,7 @@ type ModelInfo struct {
 	Tools        string `json:"tools,omitempty"` // how the model gets tools and calls them; empty without a chat template
 
 	CacheBytesPerToken uint64 `json:"cache_bytes_per_token"` // all layers, in f16; 0 if the model cannot be run
+	StateBytes         uint64 `json:"state_bytes,omitempty"` // recurrent state of a sequence, without room for drafts; 0 if there are no recurrent layers
 	// WindowedBytesPerToken is the part of CacheBytesPerToken that is freed after Window further
 	// tokens.
 	WindowedBytesPerToken uint64     `json:"cache_bytes_per_token_windowed,omitempty"`
@@ -116,6 +117,7 @@ func DescribeModel(f *gguf.File) *ModelInfo {
 	info.Layers = uint64(c.Layers)
 	layer := uint64(c.KeyCols+c.ValueCols) * 2
 	info.CacheBytesPerToken = uint64(c.CachedLayers()) * layer
+	info.StateBytes = uint64(c.States.SlotBytes())
 	if g := c.Groups(model.Limits{Context: c.Context, FreeWindows: true}); g.Sliding > 0 {
 		info.WindowedBytesPerToken, info.Window = uint64(c.Sliding)*layer, g.Window
 	}

@@ -20,6 +20,7 @@ type Traffic struct {
 	count, used int   // number of experts of a layer, and number that each row uses
 	embedding   int64 // bytes of a row's embedding
 	position    int64 // bytes of a position in the cache of the trunk's layers
+	state       int64 // bytes of a recurrent state that a step reads and writes
 	stepTokens  int   // maximum number of rows of a step
 }
 
@@ -47,7 +48,8 @@ func NewTraffic(f *gguf.File, kv gguf.Type, stepTokens int) (Traffic, error) {
 	if err != nil {
 		return Traffic{}, fmt.Errorf("compute the size of the KV cache of %s: %w", f.Path(), err)
 	}
-	t.position = int64(position) * int64(c.CachedLayers()-c.DraftLayers) / int64(c.CachedLayers())
+	t.position = int64(position) * int64(c.CachedLayers()-c.DraftLayers) / int64(max(c.CachedLayers(), 1))
+	t.state = 2 * c.States.SlotBytes()
 	_, ownHead := f.Tensor("output.weight")
 	for _, w := range f.Tensors() {
 		bytes := int64(len(w.Data))
@@ -100,7 +102,7 @@ type Parts struct {
 	Head    float64 // the output head
 	Experts float64
 	Dense   float64 // all other weights
-	Cache   float64 // keys and values
+	Cache   float64 // keys and values, and recurrent states, which are also written
 }
 
 // Sum returns all bytes.
@@ -118,7 +120,7 @@ func (t *Traffic) weights(rows float64) Parts {
 // with the given number of rows. position is the mean number of positions in a stream's cache.
 func (t *Traffic) Decode(streams, rows, position float64) Parts {
 	p := t.weights(streams * rows)
-	p.Cache = streams * position * float64(t.position)
+	p.Cache = streams * (position*float64(t.position) + float64(t.state))
 	return p
 }
 

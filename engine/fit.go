@@ -103,8 +103,8 @@ func (f *files) fit(o *Options, be compute.Backend) (Fit, error) {
 	return alone, nil
 }
 
-// sized is Options.sized for the model. A step of a model with recurrent states must have room for a
-// chunk of a prompt next to a row of each other sequence.
+// sized is Options.sized for the model. A step of a model with recurrent states must have room for
+// a chunk of a prompt next to a row of each other sequence.
 func (f *files) sized(o Options, sequences int, host bool) Options {
 	o = o.sized(sequences, host)
 	if f.config.States.Layers > 0 {
@@ -213,8 +213,8 @@ func (f *Fit) planStates(shape compute.StateShape, o *Options) {
 	f.States = int64(f.slots) * f.State
 }
 
-// stateDrafts is the maximum number of drafts of a sequence with a recurrent state in a step, unless
-// Options.DraftTokens is set. Each takes memory in all states.
+// stateDrafts is the maximum number of drafts of a sequence with a recurrent state in a step,
+// unless Options.DraftTokens is set. Each takes memory in all states.
 const stateDrafts = 4
 
 // positions returns the number of positions that the pages of the cache hold. As many sequences as

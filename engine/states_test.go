@@ -23,9 +23,9 @@ func prompted(beginning []int32, own ...int) []generation.Request {
 }
 
 // TestStatesOfBeginnings checks which positions of prompts with the same beginning are not computed
-// again in a model with recurrent layers. A snapshot of the state is needed: the first prompt leaves
-// none, because nothing shows where another prompt will differ. All results must have the same bits
-// as those of requests alone.
+// again in a model with recurrent layers. A snapshot of the state is needed: the first prompt
+// leaves none, because nothing shows where another prompt will differ. All results must have the
+// same bits as those of requests alone.
 func TestStatesOfBeginnings(t *testing.T) {
 	t.Parallel()
 	path := modeltest.Recurrent(t, "qwen35")
@@ -51,8 +51,8 @@ func TestStatesOfBeginnings(t *testing.T) {
 	}
 }
 
-// TestStatesOfGroups computes two groups of prompts at once. All begin in the same way, and those of
-// a group have more in common. Each common part must be computed only once.
+// TestStatesOfGroups computes two groups of prompts at once. All begin in the same way, and those
+// of a group have more in common. Each common part must be computed only once.
 func TestStatesOfGroups(t *testing.T) {
 	t.Parallel()
 	path := modeltest.Recurrent(t, "qwen35moe")
@@ -69,14 +69,15 @@ func TestStatesOfGroups(t *testing.T) {
 		same(t, generate(t, alone, reqs[i]), got, fmt.Sprint("prompt ", i))
 		computed += len(reqs[i].Tokens) - got.Stats.CachedTokens
 	}
-	// 128 positions of all, 128 further ones of each group, and the rest of each prompt. The first step
-	// of the first prompt may begin before the others arrive, and computes those of all without a snapshot.
+	// 128 positions of all, 128 further ones of each group, and the rest of each prompt. The first
+	// step of the first prompt may begin before the others arrive, and computes those of all
+	// without a snapshot.
 	const once = 128 + 2*128 + 2*((4+20)+(4+30)+(4+40))
 	require.Contains(t, []int{once, once + 128}, computed)
 }
 
-// TestStatesOfChoices computes several choices of a prompt. They share the state of the prompt up to
-// the last position on the grid.
+// TestStatesOfChoices computes several choices of a prompt. They share the state of the prompt up
+// to the last position on the grid.
 func TestStatesOfChoices(t *testing.T) {
 	t.Parallel()
 	path := modeltest.Recurrent(t, "qwen35")

@@ -76,6 +76,14 @@ func TestReferencesOnGPU(t *testing.T) {
 	eachGPU(t, func(t *testing.T, start starter) { references(t, start, allCases) })
 }
 
+// TestRecurrentFamiliesOnGPU answers with a model of recurrent layers in several settings.
+func TestRecurrentFamiliesOnGPU(t *testing.T) {
+	eachGPU(t, func(t *testing.T, start starter) {
+		t.Helper()
+		recurrentFamilies(t, start)
+	})
+}
+
 // TestFamiliesOnGPU runs families on GPUs, with a tolerance for kernels that round activations.
 func TestFamiliesOnGPU(t *testing.T) {
 	eachGPU(t, func(t *testing.T, start starter) {

@@ -13,7 +13,8 @@ type states struct {
 	shape    compute.StateShape
 	inputs   []Buffer // [slots][ConvRows+Drafts][ConvCols] inputs of the convolution: the state's, then the log's
 	matrices []Buffer // [slots][Heads][KeyDim][ValueDim]
-	logs     []Buffer // [slots][Drafts][Heads] of a key, a change of the matrix, a factor and a value that is not used; see log_row in kernels/recurrence.h
+	// logs has the matrices' buffers if there are no drafts.
+	logs []Buffer // [slots][Drafts][Heads] of a key, a change of the matrix, a factor and a value that is not used; see log_row in kernels/recurrence.h
 }
 
 func (s *states) Shape() compute.StateShape { return s.shape }
@@ -51,7 +52,11 @@ func (b *Backend) makeStates(s *states) error {
 			buffers *[]Buffer
 			values  int // per slot
 		}{{&s.inputs, shape.ConvValues()}, {&s.matrices, shape.MatrixValues()}, {&s.logs, shape.LogValues()}} {
-			buffer, err := b.newBuffer(max(4*shape.Slots*part.values, 4), Private, fmt.Sprintf("layer %d of %d", layer, shape.Layers))
+			if part.values == 0 { // bound, but not used
+				*part.buffers = append(*part.buffers, s.matrices[layer])
+				continue
+			}
+			buffer, err := b.newBuffer(4*shape.Slots*part.values, Private, fmt.Sprintf("layer %d of %d", layer, shape.Layers))
 			if err != nil {
 				return err
 			}

@@ -123,7 +123,9 @@ func (l *ledger) of(w *metal.Dispatch) Dispatch {
 			l.products(&d, k, w)
 		}
 	default:
-		l.products(&d, k, w)
+		if !l.recurrent(&d, w) {
+			l.products(&d, k, w)
+		}
 	}
 	return d
 }

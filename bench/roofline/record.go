@@ -33,7 +33,11 @@ func (s Step) batch(vocab int) (b *compute.Batch, pages int) {
 		for p := range table {
 			table[p] = int32(i*each + p)
 		}
-		b.Seqs = append(b.Seqs, compute.Seq{Rows: s.Rows, Pages: table})
+		state := compute.SeqState{From: i, Slot: i}
+		if s.Rows > 1 {
+			state.Prompt = s.Rows
+		}
+		b.Seqs = append(b.Seqs, compute.Seq{Rows: s.Rows, Pages: table, State: state})
 		for r := range s.Rows {
 			b.Tokens = append(b.Tokens, int32(len(b.Tokens)%vocab))
 			b.Positions = append(b.Positions, int32(s.Context+r))
@@ -83,6 +87,7 @@ func onDevice(dev metal.Device, f *gguf.File, kv gguf.Type, s Step, use func(l *
 	l.slots = pages * engine.DefaultPageSize
 	m, err := model.Load(be, f, model.Limits{
 		Rows: s.all(), Outputs: max(len(b.Outputs), 1), Context: s.Context + s.Rows, Pages: pages, PageSize: engine.DefaultPageSize, KV: kv,
+		States: s.Sequences,
 	})
 	if err != nil {
 		return err

@@ -23,9 +23,11 @@ type decoder struct {
 	qkvBias, outputBias, headNorms, projectionNorms, sinks bool
 	noPreNorms, postNorms, fusedIn, fusedUp, attnGate      bool
 	expertBias, correction, shared                         bool
+	gatedHeads, sharedGate                                 bool
+	keyHeads, valueHeads                                   int    // of the recurrent layers: all but every fourth one; 0 if there are none
 	ffnNorm                                                string // "" for ffn_norm
 	settings                                               map[string]any
-	attention                                              []int // layers with attention; the others have convolutions. nil if all have attention
+	attentions                                             []int // layers with attention; the others have convolutions. nil if all have attention
 }
 
 // decoders has the shapes by name. The sizes are those of the models' config.json files.
@@ -54,6 +56,21 @@ var decoders = map[string]decoder{
 	"qwen3-30b-a3b": {
 		arch: "qwen3moe", hidden: 2048, layers: 48, ffn: 6144, heads: 32, kvHeads: 4, headDim: 128, vocab: 151936, context: 40960, base: 1e6,
 		headNorms: true, untied: true, experts: 128, used: 8, expertFFN: 768,
+	},
+	// Qwen/Qwen3.5-0.8B, Qwen3.6-27B (and Qwen3.5-27B and Qwen3.8-27B) and Qwen3.6-35B-A3B, without
+	// the MTP layer
+	"qwen3.5-0.8b": {
+		arch: "qwen35", hidden: 1024, layers: 24, ffn: 3584, heads: 8, kvHeads: 2, headDim: 256, vocab: 248320, context: 262144, base: 1e7,
+		headNorms: true, gatedHeads: true, ffnNorm: "post_attention_norm", keyHeads: 16, valueHeads: 16,
+	},
+	"qwen3.6-27b": {
+		arch: "qwen35", hidden: 5120, layers: 64, ffn: 17408, heads: 24, kvHeads: 4, headDim: 256, vocab: 248320, context: 262144, base: 1e7,
+		headNorms: true, gatedHeads: true, ffnNorm: "post_attention_norm", keyHeads: 16, valueHeads: 48, untied: true,
+	},
+	"qwen3.6-35b-a3b": {
+		arch: "qwen35moe", hidden: 2048, layers: 40, ffn: 512, heads: 16, kvHeads: 2, headDim: 256, vocab: 248320, context: 262144, base: 1e7,
+		headNorms: true, gatedHeads: true, ffnNorm: "post_attention_norm", keyHeads: 16, valueHeads: 32, untied: true,
+		experts: 256, used: 8, expertFFN: 512, shared: true, sharedGate: true, settings: map[string]any{"expert_shared_feed_forward_length": uint32(512)},
 	},
 	// google/gemma-3-1b-it
 	"gemma3-1b": {
@@ -104,11 +121,11 @@ var decoders = map[string]decoder{
 	// LiquidAI/LFM2-1.2B and LFM2-8B-A1B
 	"lfm2-1.2b": {
 		arch: "lfm2", hidden: 2048, layers: 16, ffn: 8192, heads: 32, kvHeads: 8, headDim: 64, vocab: 65536, context: 128000, base: 1e6,
-		headNorms: true, attention: []int{2, 5, 8, 10, 12, 14}, settings: map[string]any{"shortconv.l_cache": uint32(taps)},
+		headNorms: true, attentions: []int{2, 5, 8, 10, 12, 14}, settings: map[string]any{"shortconv.l_cache": uint32(taps)},
 	},
 	"lfm2-8b-a1b": {
 		arch: "lfm2moe", hidden: 2048, layers: 24, ffn: 7168, heads: 32, kvHeads: 8, headDim: 64, vocab: 65536, context: 128000, base: 1e6,
-		headNorms: true, attention: []int{2, 6, 10, 14, 18, 21}, experts: 32, used: 4, expertFFN: 1792, dense: 2, correction: true,
+		headNorms: true, attentions: []int{2, 6, 10, 14, 18, 21}, experts: 32, used: 4, expertFFN: 1792, dense: 2, correction: true,
 		settings: map[string]any{"shortconv.l_cache": uint32(taps), "leading_dense_block_count": uint32(2), "expert_gating_func": uint32(2)},
 	},
 	// meta-models/Muse-Glimmer-30B
@@ -170,12 +187,12 @@ func (d *decoder) meta(name string) func(m *gguf.Metadata) {
 		set("block_count", uint32(d.layers))
 		set("feed_forward_length", uint32(d.ffn))
 		set("attention.head_count", uint32(d.heads))
-		if d.attention == nil {
+		if d.attentions == nil {
 			set("attention.head_count_kv", uint32(d.kvHeads))
 		} else {
 			heads := make([]int32, d.layers)
 			for i := range heads {
-				if slices.Contains(d.attention, i) {
+				if slices.Contains(d.attentions, i) {
 					heads[i] = int32(d.kvHeads)
 				}
 			}
@@ -191,6 +208,15 @@ func (d *decoder) meta(name string) func(m *gguf.Metadata) {
 			set("expert_count", uint32(d.experts))
 			set("expert_used_count", uint32(d.used))
 			set("expert_feed_forward_length", uint32(d.expertFFN))
+		}
+		if d.valueHeads > 0 {
+			set("rope.dimension_count", uint32(d.headDim/4))
+			set("full_attention_interval", uint32(attentionInterval))
+			set("ssm.conv_kernel", uint32(deltaTaps))
+			set("ssm.state_size", uint32(deltaDim))
+			set("ssm.group_count", uint32(d.keyHeads))
+			set("ssm.time_step_rank", uint32(d.valueHeads))
+			set("ssm.inner_size", uint32(d.valueHeads*deltaDim))
 		}
 		for key, v := range d.settings {
 			set(key, v)
@@ -209,12 +235,37 @@ func (d *decoder) tensors(b *builder) {
 	}
 }
 
+// Sizes of the recurrent layers of all shapes.
+const attentionInterval, deltaTaps, deltaDim = 4, 4, 128
+
+func (d *decoder) recurrent(layer int) bool {
+	return d.valueHeads > 0 && (layer+1)%attentionInterval != 0
+}
+
+// attends reports whether a layer has attention.
+func (d *decoder) attends(layer int) bool {
+	return !d.recurrent(layer) && (d.attentions == nil || slices.Contains(d.attentions, layer))
+}
+
+func (d *decoder) delta(b *builder, in func(string) string, i int) {
+	inner := d.valueHeads * deltaDim
+	channels := 2*d.keyHeads*deltaDim + inner
+	b.matrix(in("attn_qkv"), d.hidden, channels)
+	b.matrix(in("attn_gate"), d.hidden, inner)
+	b.matrix(in("ssm_alpha"), d.hidden, d.valueHeads)
+	b.matrix(in("ssm_beta"), d.hidden, d.valueHeads)
+	b.floats(in("ssm_conv1d"), deltaTaps, channels)
+	b.floats(fmt.Sprintf("blk.%d.ssm_a", i), d.valueHeads)
+	b.floats(fmt.Sprintf("blk.%d.ssm_dt.bias", i), d.valueHeads)
+	b.floats(in("ssm_norm"), deltaDim)
+	b.matrix(in("ssm_out"), inner, d.hidden)
+}
+
 func (d *decoder) layer(b *builder, i int) {
 	in := func(s string) string { return fmt.Sprintf("blk.%d.%s.weight", i, s) }
 	bias := func(s string) string { return fmt.Sprintf("blk.%d.%s.bias", i, s) }
 	queries, keys := d.heads*d.headDim, d.kvHeads*d.headDim
 	ffnNorm := cmp.Or(d.ffnNorm, "ffn_norm")
-	attends := d.attention == nil || slices.Contains(d.attention, i)
 	for _, v := range []struct {
 		have bool
 		name string
@@ -224,7 +275,7 @@ func (d *decoder) layer(b *builder, i int) {
 		{d.postNorms, in("post_attention_norm"), d.hidden}, {d.postNorms, in("post_ffw_norm"), d.hidden},
 		{d.qkvBias, bias("attn_q"), queries}, {d.qkvBias, bias("attn_k"), keys}, {d.qkvBias, bias("attn_v"), keys},
 		{d.outputBias, bias("attn_output"), d.hidden}, {d.sinks, in("attn_sinks"), d.heads},
-		{d.headNorms && attends, in("attn_q_norm"), d.headDim}, {d.headNorms && attends, in("attn_k_norm"), d.headDim},
+		{d.headNorms && d.attends(i), in("attn_q_norm"), d.headDim}, {d.headNorms && d.attends(i), in("attn_k_norm"), d.headDim},
 		{d.projectionNorms, in("attn_q_norm"), queries}, {d.projectionNorms, in("attn_k_norm"), keys},
 	} {
 		if v.have {
@@ -232,22 +283,14 @@ func (d *decoder) layer(b *builder, i int) {
 		}
 	}
 	switch {
-	case !attends:
+	case d.recurrent(i):
+		d.delta(b, in, i)
+	case !d.attends(i):
 		b.matrix(in("shortconv.in_proj"), d.hidden, 3*d.hidden)
 		b.floats(in("shortconv.conv"), taps, d.hidden)
 		b.matrix(in("shortconv.out_proj"), d.hidden, d.hidden)
-	case d.fusedIn:
-		b.matrix(in("attn_qkv"), d.hidden, queries+2*keys)
 	default:
-		b.matrix(in("attn_q"), d.hidden, queries)
-		b.matrix(in("attn_k"), d.hidden, keys)
-		b.matrix(in("attn_v"), d.hidden, keys)
-	}
-	if attends {
-		b.matrix(in("attn_output"), queries, d.hidden)
-	}
-	if d.attnGate {
-		b.matrix(in("attn_gate"), d.hidden, queries)
+		d.attention(b, in)
 	}
 	switch {
 	case d.experts > 0 && i >= d.dense:
@@ -259,6 +302,25 @@ func (d *decoder) layer(b *builder, i int) {
 		b.matrix(in("ffn_gate"), d.hidden, d.ffn)
 		b.matrix(in("ffn_up"), d.hidden, d.ffn)
 		b.matrix(in("ffn_down"), d.ffn, d.hidden)
+	}
+}
+
+func (d *decoder) attention(b *builder, in func(string) string) {
+	queries, keys := d.heads*d.headDim, d.kvHeads*d.headDim
+	gated := 1
+	if d.gatedHeads {
+		gated = 2
+	}
+	if d.fusedIn {
+		b.matrix(in("attn_qkv"), d.hidden, queries+2*keys)
+	} else {
+		b.matrix(in("attn_q"), d.hidden, gated*queries)
+		b.matrix(in("attn_k"), d.hidden, keys)
+		b.matrix(in("attn_v"), d.hidden, keys)
+	}
+	b.matrix(in("attn_output"), queries, d.hidden)
+	if d.attnGate {
+		b.matrix(in("attn_gate"), d.hidden, queries)
 	}
 }
 
@@ -280,5 +342,8 @@ func (d *decoder) mixture(b *builder, in, bias func(string) string) {
 		b.matrix(in("ffn_gate_shexp"), d.hidden, d.expertFFN)
 		b.matrix(in("ffn_up_shexp"), d.hidden, d.expertFFN)
 		b.matrix(in("ffn_down_shexp"), d.expertFFN, d.hidden)
+		if d.sharedGate {
+			b.floats(in("ffn_gate_inp_shexp"), d.hidden)
+		}
 	}
 }

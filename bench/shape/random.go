@@ -20,8 +20,11 @@ func Randomize(r *rand.Rand, t gguf.Type, data []byte) { gguf.Randomize(r, t, da
 // for biases.
 func vector(r *rand.Rand, name string, n int) []byte {
 	mean := 1.0
-	if strings.HasSuffix(name, ".bias") {
+	switch {
+	case strings.HasSuffix(name, ".bias"):
 		mean = 0
+	case strings.HasSuffix(name, ".ssm_a"): // the logarithm of the decay of a state is a multiple of it
+		mean = -0.5
 	}
 	data := make([]byte, 4*n)
 	for i := range n {

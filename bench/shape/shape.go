@@ -19,6 +19,7 @@ var families = []struct {
 }{
 	{decoderNames, parseDecoder},
 	{glmNames, parseGLM},
+	{hybridNames, parseHybrid},
 }
 
 // Names lists the names that Parse accepts, for messages.

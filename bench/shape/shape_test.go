@@ -77,7 +77,7 @@ func load(t testing.TB, path string, sequences int) (model.Model, *gguf.File) {
 		require.NoError(t, f.Close())
 	})
 	m, err := model.Load(be, f, model.Limits{
-		Rows: 512, Outputs: sequences, Context: 1024, Pages: sequences * pagesEach, PageSize: pageSize, KV: gguf.TypeF16,
+		Rows: 512, Outputs: sequences, Context: 1024, Pages: sequences * pagesEach, PageSize: pageSize, KV: gguf.TypeF16, States: sequences,
 	})
 	require.NoError(t, err)
 	return m, f

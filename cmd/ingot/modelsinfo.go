@@ -102,6 +102,9 @@ func writeModelInfo(w io.Writer, m *bench.ModelInfo) error {
 	if m.CacheBytesPerToken > 0 {
 		line("cache", "%s per token in f16%s", textfmt.Bytes(m.CacheBytesPerToken), textfmt.Window(m.WindowedBytesPerToken, m.Window))
 	}
+	if m.StateBytes > 0 {
+		line("state", "%s per row", textfmt.Bytes(m.StateBytes))
+	}
 	if m.Run != nil {
 		writeModelRun(t, m.Run)
 	}
@@ -120,8 +123,12 @@ func writeModelInfo(w io.Writer, m *bench.ModelInfo) error {
 
 func writeModelRun(t textfmt.Table, r *bench.ModelRun) {
 	line := t.Linef
-	line("memory", "weights %s, steps %s, rows %s; the rest of %s is for the cache",
-		textfmt.Bytes(uint64(r.Weights)), textfmt.Bytes(uint64(r.Steps)), textfmt.Bytes(uint64(r.Rows)), textfmt.Bytes(uint64(r.Memory)))
+	states := ""
+	if r.States > 0 {
+		states = fmt.Sprintf(", states of %d rows %s", r.Sequences, textfmt.Bytes(uint64(r.States)))
+	}
+	line("memory", "weights %s, steps %s%s, rows %s; the rest of %s is for the cache",
+		textfmt.Bytes(uint64(r.Weights)), textfmt.Bytes(uint64(r.Steps)), states, textfmt.Bytes(uint64(r.Rows)), textfmt.Bytes(uint64(r.Memory)))
 	if r.Fits {
 		line("fits here", "yes, with a context of %d tokens and %d in all rows together", r.Context, r.Tokens)
 	} else {

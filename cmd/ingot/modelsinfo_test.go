@@ -90,6 +90,20 @@ func TestBytesText(t *testing.T) {
 	}
 }
 
+// TestModelInfoOfStates: the reference of Qwen3.5 has 4 recurrent layers of 6 heads with matrices of
+// 16 by 16, and 3 rows of 160 columns for the convolution. The room for 4 drafts adds 4 such rows, and
+// 4·6·34 values. There are 4 states for 2 rows.
+func TestModelInfoOfStates(t *testing.T) {
+	t.Parallel()
+	path := modeltest.Recurrent(t, "qwen35")
+	r := ingot(t, "", "models", "info", path)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Regexp(t, `(?m)^state\s+31\.5 KiB per row$`, r.stdout)
+	r = ingot(t, "", "doctor", "--model", path, "--concurrency", "2", "--backend", "cpu")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stdout, ", states 217.0 KiB (54.2 KiB per row), cache ")
+}
+
 // TestModelInfoOfWindows: the reference of Gemma 3 has 7 layers, of which 6 attend to 16 positions.
 func TestModelInfoOfWindows(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ type Step interface {
 	// RMSNormAdd adds a normed row to dst: dst[r] += src/sqrt(mean(src²)+eps)·gain.
 	RMSNormAdd(dst, src Tensor, gain Weight, eps float32)
 	// Affine changes rows in place: t[r] = scale·t[r] + bias. bias has a value for each column; it
-	// can be nil.
+	// can be nil. If scale is 0, the earlier values do not matter, even if they are not finite.
 	Affine(t Tensor, scale float32, bias Weight)
 	// SoftCap limits values in place: t[r] = limit·tanh(t[r]/limit).
 	SoftCap(t Tensor, limit float32)
@@ -77,11 +77,11 @@ type Step interface {
 	ExpertsAdd(dst, h, routing Tensor, e Experts)
 
 	// Convolve writes a causal convolution of each column over the rows of a sequence, with an
-	// activation: dst[t] = silu(bias + Σ w[j]·x[t-ConvRows+j]) for j = 0 … ConvRows. w has ConvRows+1
-	// values for each column, {(ConvRows+1)*ConvCols}: those of column 0 first, the oldest row's
-	// first. bias is {ConvCols} or nil. Rows before the sequence's first row in the batch come from
-	// its state (see SeqState), and are 0 before position 0. dst and x are [rows, ConvCols] and do
-	// not overlap.
+	// activation: dst[t] = silu(bias + Σ w[j]·x[t-ConvRows+j]) for j = 0 … ConvRows. w has
+	// ConvRows+1 values for each column, {(ConvRows+1)*ConvCols}: those of column 0 first, the
+	// oldest row's first. bias is {ConvCols} or nil. Rows before the sequence's first row in the
+	// batch come from its state (see SeqState), and are 0 before position 0. dst and x are [rows,
+	// ConvCols] and do not overlap.
 	Convolve(dst, x Tensor, w, bias Weight, states States, layer int)
 	// DeltaNet computes the gated delta rule. A row of qkv is [queries KeyHeads*KeyDim | keys
 	// KeyHeads*KeyDim | values Heads*ValueDim]; a row of gates is [b Heads | a Heads]; dst is
@@ -193,6 +193,7 @@ const (
 	SiLU   Activation = iota // gate·σ(gate) · up
 	GELU                     // gelu(gate) · up, with the approximation of gelu by tanh
 	SwiGLU                   // g·σ(1.702·g) · (u+1), with g = min(gate, 7) and u = min(max(up, -7), 7); used by gpt-oss
+	ReLU                     // max(gate, 0) · up; if gate and up are the same weight, this is the square of ReLU
 )
 
 // Gating is the function that turns a router's logits into probabilities.

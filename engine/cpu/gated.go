@@ -101,10 +101,14 @@ func (t *gated) tile(thread int, b *pair, group, groups, from, to int) {
 		factors = ones[:rows]
 	}
 	s.call(thread, b.gate, b.matrix, group, groups, &t.operands, from, to, m.gate, m.at, factors)
-	s.call(thread, b.up, b.matrix, group, groups, &t.operands, from, to, m.up, m.at, factors)
+	up := m.gate // if gate and up are the same weight
+	if b.up != b.gate || b.gateBias != nil {
+		up = m.up
+		s.call(thread, b.up, b.matrix, group, groups, &t.operands, from, to, up, m.at, factors)
+	}
 	for j := range rows {
 		a, dst := &m.gateBy, t.out[int(t.at[from+j])+group*kernels.GroupRows:]
-		a.Kind, a.Dst, a.Gate, a.Up, a.N = int64(t.activation), &dst[0], &m.gate[j*width], &m.up[j*width], int64(n)
+		a.Kind, a.Dst, a.Gate, a.Up, a.N = int64(t.activation), &dst[0], &m.gate[j*width], &up[j*width], int64(n)
 		s.kernels.Gate(a)
 	}
 }

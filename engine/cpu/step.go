@@ -177,7 +177,11 @@ func (s *step) Affine(t compute.Tensor, scale float32, bias compute.Weight) {
 
 func (t *rowsTask) affine(_, r int) {
 	line := row(t.dst, r)
-	if t.scale != 1 {
+	switch t.scale {
+	case 0:
+		clear(line)
+	case 1:
+	default:
 		for i := range line {
 			line[i] *= t.scale
 		}

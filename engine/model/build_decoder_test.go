@@ -16,6 +16,9 @@ type decoderLayout struct {
 	experts, expertBias, correction, shared, mtp   bool
 	dense                                          int // leading layers without experts
 	recurrent, gatedHeads, sharedGate              bool
+	mamba                                          bool // recurrent layers are Mamba-2
+	alone                                          bool // three layers: a recurrent one, attention, a network without a gate
+	latent                                         int
 	settings                                       map[string]any
 }
 
@@ -60,6 +63,20 @@ var decoderLayouts = []decoderLayout{
 		arch: "qwen35moe", headNorms: true, recurrent: true, gatedHeads: true, ffnNorm: "post_attention_norm", settings: recurrentMixture,
 		experts: true, shared: true, sharedGate: true, mtp: true,
 	},
+	{arch: "granitehybrid", recurrent: true, mamba: true, experts: true, shared: true, settings: with(mambaSettings, map[string]any{
+		"attention.head_count_kv": []int32{0, 2}, "expert_shared_feed_forward_length": decoderExpertFFN, "rope.scaling.finetuned": false,
+		"logit_scale": float32(4), "residual_scale": float32(0.5), "embedding_scale": float32(3), "attention.scale": float32(0.25),
+	})},
+	{arch: "nemotron_h", recurrent: true, mamba: true, alone: true, ffnNorm: "attn_norm", settings: with(mambaSettings, map[string]any{
+		"attention.head_count_kv": []int32{0, 2, 0}, "feed_forward_length": []int32{0, 0, decoderFFN},
+	})},
+	{
+		arch: "nemotron_h_moe", recurrent: true, mamba: true, alone: true, ffnNorm: "attn_norm", experts: true, shared: true, correction: true, latent: 12,
+		settings: with(mambaSettings, map[string]any{
+			"attention.head_count_kv": []int32{0, 2, 0}, "feed_forward_length": []int32{0, 0, decoderFFN}, "moe_latent_size": 12,
+			"expert_shared_feed_forward_length": decoderFFN, "expert_gating_func": 2,
+		}),
+	},
 	{arch: "granite", settings: map[string]any{
 		"logit_scale": float32(4), "residual_scale": float32(0.5), "embedding_scale": float32(3), "attention.scale": float32(0.25),
 	}},
@@ -71,13 +88,35 @@ var (
 		"full_attention_interval": 2, "rope.dimension_count": 4, "rope.dimension_sections": []int32{1, 1, 0, 0}, "attention.key_length": decoderHead,
 		"ssm.conv_kernel": 4, "ssm.state_size": deltaDim, "ssm.group_count": deltaKeyHeads, "ssm.time_step_rank": deltaHeads, "ssm.inner_size": deltaHeads * deltaDim,
 	}
-	recurrentMixture = func() map[string]any {
-		all := maps.Clone(recurrentSettings)
-		all["expert_shared_feed_forward_length"] = decoderExpertFFN
-		all["nextn_predict_layers"] = 1
-		return all
-	}()
+	recurrentMixture = with(recurrentSettings, map[string]any{"expert_shared_feed_forward_length": decoderExpertFFN, "nextn_predict_layers": 1})
+	mambaSettings    = map[string]any{
+		"ssm.conv_kernel": 4, "ssm.state_size": mambaState, "ssm.group_count": mambaGroups, "ssm.time_step_rank": mambaHeads, "ssm.inner_size": mambaHeads * mambaDim,
+	}
 )
+
+const mambaHeads, mambaGroups, mambaState, mambaDim = 4, 2, 8, 6
+
+// with returns settings with others added.
+func with(settings, others map[string]any) map[string]any {
+	all := maps.Clone(settings)
+	maps.Copy(all, others)
+	return all
+}
+
+// scan adds a layer of Mamba-2 in place of attention.
+func (l *decoderLayout) scan(b *build, i int) {
+	name := func(s string) string { return blockName(i, s) }
+	const inner = mambaHeads * mambaDim
+	const cols = inner + 2*mambaGroups*mambaState
+	b.weight(name("ssm_in"), 0, hidden, inner+cols+mambaHeads)
+	b.weight(name("ssm_conv1d"), 0, 4, cols)
+	b.vector(fmt.Sprintf("blk.%d.ssm_conv1d.bias", i), cols)
+	b.vector(fmt.Sprintf("blk.%d.ssm_dt.bias", i), mambaHeads)
+	b.floats(fmt.Sprintf("blk.%d.ssm_a", i), []float32{-0.1, -2, -0.5, -9}, 1, mambaHeads)
+	b.floats(fmt.Sprintf("blk.%d.ssm_d", i), []float32{1, -0.3, 0.5, 2}, 1, mambaHeads)
+	b.weight(name("ssm_norm"), 0, inner/mambaGroups, mambaGroups)
+	b.weight(name("ssm_out"), 0, inner, hidden)
+}
 
 const deltaHeads, deltaKeyHeads, deltaDim = 4, 2, 8
 
@@ -99,7 +138,7 @@ func (l *decoderLayout) delta(b *build, i int) {
 func (l *decoderLayout) build() *build {
 	b := newBuild(l.arch)
 	layers := 2
-	if l.mtp {
+	if l.mtp || l.alone {
 		layers++
 	}
 	b.set("block_count", layers)
@@ -141,8 +180,12 @@ func (l *decoderLayout) layer(b *build, i int) {
 	if list, ok := l.settings["attention.head_count_kv"].([]int32); ok {
 		keys = int(list[i]) * decoderHead
 	}
-	attends := i > 0 || !l.convolution && !l.recurrent
+	attends := (i > 0 || !l.convolution && !l.recurrent) && !(l.alone && i == 2)
+	network := !l.alone || i == 2
 	switch {
+	case !attends && l.alone && network:
+	case l.mamba && !attends:
+		l.scan(b, i)
 	case l.recurrent && !attends:
 		l.delta(b, i)
 	case l.convolution && !attends:
@@ -170,7 +213,7 @@ func (l *decoderLayout) layer(b *build, i int) {
 	if ffnNorm == "" {
 		ffnNorm = "ffn_norm"
 	}
-	moe := l.experts && i >= l.dense
+	moe := l.experts && i >= l.dense && network
 	for _, v := range []struct {
 		have bool
 		name string
@@ -180,7 +223,7 @@ func (l *decoderLayout) layer(b *build, i int) {
 		{l.outputBias, bias("attn_output"), hidden}, {l.sinks, name("attn_sinks"), decoderHeads},
 		{l.headNorms && attends, name("attn_q_norm"), decoderHead}, {l.headNorms && attends, name("attn_k_norm"), decoderHead},
 		{l.wholeNorms, name("attn_q_norm"), queries}, {l.wholeNorms, name("attn_k_norm"), keys},
-		{!l.noPreNorms, name("attn_norm"), hidden}, {!l.noPreNorms, name(ffnNorm), hidden},
+		{!l.noPreNorms, name("attn_norm"), hidden}, {!l.noPreNorms && !l.alone, name(ffnNorm), hidden},
 		{l.postNorms, name("post_attention_norm"), hidden}, {l.postNorms, name("post_ffw_norm"), hidden},
 		{moe && l.expertBias, bias("ffn_gate_inp"), decoderExperts}, {moe && l.correction, bias("exp_probs_b"), decoderExperts},
 	} {
@@ -189,8 +232,12 @@ func (l *decoderLayout) layer(b *build, i int) {
 		}
 	}
 	switch {
+	case !network:
 	case moe:
 		l.mixture(b, name, bias)
+	case l.alone:
+		b.weight(name("ffn_up"), 0, hidden, decoderFFN)
+		b.weight(name("ffn_down"), 0, decoderFFN, hidden)
 	case l.fusedUp:
 		b.weight(name("ffn_up"), 0, hidden, 2*decoderFFN)
 		b.weight(name("ffn_down"), 0, decoderFFN, hidden)
@@ -203,18 +250,28 @@ func (l *decoderLayout) layer(b *build, i int) {
 
 func (l *decoderLayout) mixture(b *build, name, bias func(string) string) {
 	b.weight(name("ffn_gate_inp"), 0, hidden, decoderExperts)
-	b.weight(name("ffn_gate_exps"), 0, hidden, decoderExpertFFN, decoderExperts)
-	b.weight(name("ffn_up_exps"), 0, hidden, decoderExpertFFN, decoderExperts)
-	b.weight(name("ffn_down_exps"), 0, decoderExpertFFN, hidden, decoderExperts)
+	in, shared := hidden, decoderExpertFFN
+	if l.latent > 0 {
+		in, shared = l.latent, decoderFFN
+		b.weight(name("ffn_latent_down"), 0, hidden, in)
+		b.weight(name("ffn_latent_up"), 0, in, hidden)
+	}
+	if !l.alone {
+		b.weight(name("ffn_gate_exps"), 0, in, decoderExpertFFN, decoderExperts)
+	}
+	b.weight(name("ffn_up_exps"), 0, in, decoderExpertFFN, decoderExperts)
+	b.weight(name("ffn_down_exps"), 0, decoderExpertFFN, in, decoderExperts)
 	if l.expertBias {
 		b.weight(bias("ffn_gate_exps"), 0, decoderExpertFFN, decoderExperts)
 		b.weight(bias("ffn_up_exps"), 0, decoderExpertFFN, decoderExperts)
 		b.weight(bias("ffn_down_exps"), 0, hidden, decoderExperts)
 	}
 	if l.shared {
-		b.weight(name("ffn_gate_shexp"), 0, hidden, decoderExpertFFN)
-		b.weight(name("ffn_up_shexp"), 0, hidden, decoderExpertFFN)
-		b.weight(name("ffn_down_shexp"), 0, decoderExpertFFN, hidden)
+		if !l.alone {
+			b.weight(name("ffn_gate_shexp"), 0, hidden, shared)
+		}
+		b.weight(name("ffn_up_shexp"), 0, hidden, shared)
+		b.weight(name("ffn_down_shexp"), 0, shared, hidden)
 	}
 	if l.sharedGate {
 		b.vector(name("ffn_gate_inp_shexp"), hidden)

@@ -18,6 +18,7 @@ type decoder struct {
 
 	ffn     compute.Tensor // [rows, the larger of ffn and used*expertFFN+shared]
 	routing compute.Tensor // [rows, 2*used]
+	latent  compute.Tensor // [rows, 2*latent] input and output of routed experts with a latent
 	// sharedGate is [rows, 1] if the shared expert has a gate
 	sharedGate compute.Tensor
 }
@@ -38,12 +39,15 @@ type attention interface {
 
 type network struct {
 	norm       compute.Weight   // {hidden}
-	gate, up   compute.Weight   // {hidden, ffn}; nil in a layer of experts
+	gate, up   compute.Weight   // {hidden, ffn}; nil in a layer of experts; the same weight if there is no gate
 	down       []compute.Weight // one weight {ffn, hidden}
 	postNorm   compute.Weight   // {hidden} norm of the network's output
 	activation compute.Activation
 	mixture    mixture
 }
+
+// present reports whether the layer has a network.
+func (n *network) present() bool { return n.down != nil || n.mixture.router != nil }
 
 type mtpLayer struct {
 	mtp
@@ -64,9 +68,13 @@ func (m *decoder) forward(s compute.Step, b *compute.Batch) (logits compute.Tens
 		if b.Interrupted() {
 			break
 		}
-		m.layers[i].attention.attend(s, &m.trunk, i, x)
-		s.Checkpoint(i, "attn_out", x)
-		m.feedForward(s, &m.layers[i].network, i, x)
+		if a := m.layers[i].attention; a != nil {
+			a.attend(s, &m.trunk, i, x)
+			s.Checkpoint(i, "attn_out", x)
+		}
+		if n := &m.layers[i].network; n.present() {
+			m.feedForward(s, n, i, x)
+		}
 		s.Checkpoint(i, "layer_out", x)
 	}
 	s.RMSNorm(x, x, m.norm, m.eps)

@@ -17,8 +17,17 @@ func (l *loader) layers(m *decoder, d *design, lim Limits, attention func(i int)
 	if d.sharedGate {
 		m.sharedGate = l.buffer(lim.Rows, 1)
 	}
+	if d.latent > 0 {
+		m.latent = l.buffer(lim.Rows, 2*d.latent)
+	}
 	for i := range c.Layers + c.DraftLayers {
-		layer := decoderLayer{attention: attention(i), network: l.network(d, i, m)}
+		var layer decoderLayer
+		if d.networks == nil || !d.networks[i] {
+			layer.attention = attention(i)
+		}
+		if d.networks == nil || d.networks[i] {
+			layer.network = l.network(d, i, m)
+		}
 		if l.err != nil {
 			return nil
 		}
@@ -58,7 +67,8 @@ func (l *loader) network(d *design, i int, m *decoder) network {
 		n.postNorm = l.weight(name("post_ffw_norm.weight"), hidden)
 	}
 	if d.route != nil && i >= d.dense {
-		n.mixture = l.mixture(i, hidden, m.route)
+		n.mixture = l.mixture(i, hidden, m.route, d)
+		n.mixture.latents = m.latent
 		n.mixture.experts.Activation = d.activation
 		if d.sharedGate && l.err == nil && n.mixture.experts.SharedGate != nil {
 			n.mixture.sharedGate = []compute.Weight{l.weight(name("ffn_gate_inp_shexp.weight"), hidden, 1)}
@@ -69,11 +79,15 @@ func (l *loader) network(d *design, i int, m *decoder) network {
 		}
 		return n
 	}
-	ffn := l.size("feed_forward_length")
-	if d.fusedUp {
+	ffn := l.uniform("feed_forward_length")
+	switch {
+	case d.noGate:
+		n.up = l.weight(name("ffn_up.weight"), hidden, ffn)
+		n.gate = n.up
+	case d.fusedUp:
 		up := l.tensor(name("ffn_up.weight"), hidden, 2*ffn)
 		n.gate, n.up = l.place(rowsOf(up, 0, ffn)), l.place(rowsOf(up, ffn, ffn))
-	} else {
+	default:
 		n.gate = l.weight(name("ffn_gate.weight"), hidden, ffn)
 		n.up = l.weight(name("ffn_up.weight"), hidden, ffn)
 	}

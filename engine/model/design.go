@@ -46,10 +46,15 @@ type design struct {
 	// norm.
 	normedDrafts bool
 	recurrence   *recurrence // recurrent layers; nil if there are none
-	embedScale   float64     // factor of the embeddings; 0 for 1
-	branchScale  float64     // factor of the outputs of attention and network; 0 for 1
-	logitScale   float64     // divisor of the logits; 0 for 1
-	logitCap     float64     // soft cap of the logits, after logitScale; 0 for none
+	// networks has the layers that are a network alone; the others are attention or a recurrence
+	// alone. nil if all layers have both.
+	networks    []bool
+	noGate      bool    // the network has no gate: activation(up·x) instead of activation(gate·x, up·x)
+	latent      int     // number of values that routed experts read and write; 0 for those of the residual stream
+	embedScale  float64 // factor of the embeddings; 0 for 1
+	branchScale float64 // factor of the outputs of attention and network; 0 for 1
+	logitScale  float64 // divisor of the logits; 0 for 1
+	logitCap    float64 // soft cap of the logits, after logitScale; 0 for none
 }
 
 type window struct {
@@ -146,7 +151,7 @@ func decoderConfig(l *loader) Config {
 }
 
 func (l *loader) groupedShape() compute.AttentionShape {
-	hidden, heads := l.size("embedding_length"), l.size("attention.head_count")
+	hidden, heads := l.size("embedding_length"), l.uniform("attention.head_count")
 	s := compute.AttentionShape{Heads: heads, KVHeads: l.uniformOr("attention.head_count_kv", heads)}
 	if l.err != nil {
 		return s

@@ -97,6 +97,9 @@ func (l *loader) groupedDecoder(d *design, s compute.AttentionShape, c Config, l
 	return l.layers(m, d, lim, func(i int) attention {
 		if d.recurrence.covers(i) {
 			recurrentBefore++
+			if d.recurrence.scan {
+				return l.mamba(i, recurrentBefore-1, d.recurrence, c.Hidden, recurrent)
+			}
 			return l.deltaNet(i, recurrentBefore-1, d.recurrence, c.Hidden, recurrent)
 		}
 		if d.convolution.covers(i) {

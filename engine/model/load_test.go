@@ -246,7 +246,7 @@ func TestMissingSettings(t *testing.T) {
 		"expert_weights_scale", "expert_weights_norm", "expert_gating_func", "attention.key_length", "rope.scaling.factor", "rope.scaling.type",
 		"residual_scale", "embedding_scale", "attention.scale", "attention.sliding_window", "attention.sliding_window_pattern",
 		"feed_forward_length", // optional in a model without dense layers
-		"leading_dense_block_count", "expert_shared_count",
+		"leading_dense_block_count", "expert_shared_count", "rope.scaling.finetuned",
 	}
 	eachBase(t, func(t *testing.T, base func() *build) {
 		t.Helper()

@@ -99,6 +99,16 @@ func (l *loader) uniformOr(name string, fallback int) (v int) {
 	return v
 }
 
+// uniform is size for a setting that can have a number for each layer; see uniformOr.
+func (l *loader) uniform(name string) int {
+	l.require(name)
+	v := l.uniformOr(name, 0)
+	if v == 0 {
+		l.fail(fmt.Errorf("%s is 0, but must be from 1 to %d", l.key(name), maxSize))
+	}
+	return v
+}
+
 // zeros returns for which of the given number of layers a setting is 0.
 func (l *loader) zeros(name string, layers int) []bool {
 	zero := make([]bool, layers)
@@ -200,6 +210,14 @@ func (l *loader) vector(name string, shape ...int) compute.Weight {
 	t := l.tensor(name, shape...)
 	t.Shape = []int{elements(shape)}
 	return l.place(t)
+}
+
+// column is vector for n values, each of which may be a row of its own.
+func (l *loader) column(name string, n int) compute.Weight {
+	if t, ok := l.file.Tensor(name); ok && len(t.Shape) > 1 {
+		return l.vector(name, 1, n)
+	}
+	return l.weight(name, n)
 }
 
 // joined loads several vectors as one vector of float32. sizes are their lengths. The values are

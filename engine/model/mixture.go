@@ -14,6 +14,17 @@ type mixture struct {
 	experts    compute.Experts
 	sharedGate []compute.Weight // one weight {hidden, 1}; nil if the shared expert has no gate
 	gate       compute.Tensor   // [rows, 1] the product with sharedGate
+	latent     *latentExperts   // nil if the routed experts read the residual stream
+	latents    compute.Tensor   // [rows, 2*latent]
+}
+
+// latentExperts has the weights around routed experts that read and write a smaller vector, and the
+// shared expert beside them.
+type latentExperts struct {
+	in         []compute.Weight // one weight {hidden, latent}
+	out        compute.Weight   // {latent, hidden}
+	activation compute.Activation
+	up, down   compute.Weight // {hidden, width}, {width, hidden} of the shared expert; nil for none
 }
 
 // add routes the normed rows h to experts and adds the experts' outputs to x. routing and ffn are
@@ -21,6 +32,10 @@ type mixture struct {
 func (e *mixture) add(s compute.Step, route compute.RouteShape, layer int, x, h, routing, ffn compute.Tensor) {
 	s.Route(routing, h, e.router, e.routerBias, route)
 	s.Checkpoint(layer, "routing", routing)
+	if e.latent != nil {
+		e.addLatent(s, route, x, h, routing, ffn)
+		return
+	}
 	ffn = ffn.Slice(0, e.width(route))
 	s.GatedExperts(ffn, h, routing, e.experts)
 	if e.sharedGate != nil {
@@ -31,9 +46,29 @@ func (e *mixture) add(s compute.Step, route compute.RouteShape, layer int, x, h,
 	s.ExpertsAdd(x, ffn, routing, e.experts)
 }
 
+// addLatent is add for routed experts that read and write a smaller vector.
+func (e *mixture) addLatent(s compute.Step, route compute.RouteShape, x, h, routing, ffn compute.Tensor) {
+	n := e.latents.Cols / 2
+	in, out := e.latents.Head(x.Rows).Slice(0, n), e.latents.Head(x.Rows).Slice(n, n)
+	routed := ffn.Slice(0, route.Used*e.experts.Gate.Shape()[1])
+	s.MatMul(in, h, e.latent.in...)
+	s.GatedExperts(routed, in, routing, e.experts)
+	s.Affine(out, 0, nil)
+	s.ExpertsAdd(out, routed, routing, e.experts)
+	s.MatMulAdd(x, out, e.latent.out)
+	if e.latent.up != nil {
+		shared := ffn.Slice(0, e.latent.up.Shape()[1])
+		s.GatedMatMul(shared, h, e.latent.up, e.latent.up, e.latent.activation)
+		s.MatMulAdd(x, shared, e.latent.down)
+	}
+}
+
 func (e *mixture) width(route compute.RouteShape) int {
 	if e.router == nil {
 		return 0
+	}
+	if e.latent != nil && e.latent.up != nil {
+		return max(route.Used*e.experts.Gate.Shape()[1], e.latent.up.Shape()[1])
 	}
 	width := route.Used * e.experts.Gate.Shape()[1]
 	if e.experts.SharedGate != nil {
@@ -86,7 +121,7 @@ func (l *loader) routeShape(gating compute.Gating) compute.RouteShape {
 	return r
 }
 
-func (l *loader) mixture(layer, hidden int, route compute.RouteShape) (e mixture) {
+func (l *loader) mixture(layer, hidden int, route compute.RouteShape, d *design) (e mixture) {
 	name := func(s string) string { return blockTensor(layer, s) }
 	if route.Used == 0 {
 		l.fail(fmt.Errorf("%s is missing or 0, but the model has a mixture of experts in layer %d", l.key("expert_used_count"), layer))
@@ -99,27 +134,48 @@ func (l *loader) mixture(layer, hidden int, route compute.RouteShape) (e mixture
 	} else {
 		e.routerBias = l.optional(name("exp_probs_b.bias"), n)
 	}
+	in := cmp.Or(d.latent, hidden)
 	e.experts = compute.Experts{
-		Gate: l.weight(name("ffn_gate_exps.weight"), hidden, ffn, n),
-		Up:   l.weight(name("ffn_up_exps.weight"), hidden, ffn, n),
-		Down: l.weight(name("ffn_down_exps.weight"), ffn, hidden, n),
+		Up:   l.weight(name("ffn_up_exps.weight"), in, ffn, n),
+		Down: l.weight(name("ffn_down_exps.weight"), ffn, in, n),
+	}
+	e.experts.Gate = e.experts.Up
+	if !d.noGate {
+		e.experts.Gate = l.weight(name("ffn_gate_exps.weight"), in, ffn, n)
 	}
 	if x := e.experts; l.err == nil && x.Gate.Type() != x.Up.Type() {
 		l.fail(fmt.Errorf("%s has type %v and %s has type %v, but they must have the same type: %w",
 			name("ffn_gate_exps.weight"), x.Gate.Type(), name("ffn_up_exps.weight"), x.Up.Type(), ErrUnsupported))
 		return e
 	}
-	if shared := l.sharedFFN(ffn); shared > 0 {
+	if d.latent > 0 {
+		e.latent = &latentExperts{
+			in: []compute.Weight{l.weight(name("ffn_latent_down.weight"), hidden, d.latent)}, out: l.weight(name("ffn_latent_up.weight"), d.latent, hidden),
+			activation: d.activation,
+		}
+	}
+	shared := l.sharedFFN(ffn)
+	if shared == 0 {
+		return e
+	}
+	up, down := l.weight(name("ffn_up_shexp.weight"), hidden, shared), l.weight(name("ffn_down_shexp.weight"), shared, hidden)
+	if d.latent > 0 {
+		e.latent.up, e.latent.down = up, down
+		return e
+	}
+	e.experts.SharedGate, e.experts.SharedUp, e.experts.SharedDown = up, up, down
+	if !d.noGate {
 		e.experts.SharedGate = l.weight(name("ffn_gate_shexp.weight"), hidden, shared)
-		e.experts.SharedUp = l.weight(name("ffn_up_shexp.weight"), hidden, shared)
-		e.experts.SharedDown = l.weight(name("ffn_down_shexp.weight"), shared, hidden)
 	}
 	return e
 }
 
 // sharedFFN returns the number of activations of all shared experts together; 0 if there are none.
 func (l *loader) sharedFFN(expertFFN int) int {
-	return cmp.Or(l.sizeOr("expert_shared_count", 0)*expertFFN, l.sizeOr("expert_shared_feed_forward_length", 0))
+	if n := l.sizeOr("expert_shared_feed_forward_length", 0); n > 0 {
+		return n
+	}
+	return l.sizeOr("expert_shared_count", 0) * expertFFN
 }
 
 // expertFFN returns the number of activations of an expert. Mixtral's files have it in the setting

@@ -36,8 +36,9 @@ type Config struct {
 	// States has the sizes of the recurrent layers' states, without Slots and Drafts. It is zero if
 	// there are no recurrent layers. These layers have no keys and values in the cache.
 	States compute.StateShape
-	// ExtraLayers is by how many layers of the cache a model needs more than its layers have:
-	// convolution layers may store more than a layer's keys and values.
+	// ExtraLayers is by how many layers of the cache a model needs more than one for each layer that
+	// is not recurrent: convolution layers may store more than a layer's keys and values, and layers
+	// without attention store nothing.
 	ExtraLayers int
 }
 
@@ -160,25 +161,28 @@ type family struct {
 // families has the model families by GGUF's general.architecture. To add a family, write a file
 // like qwen.go and add an entry here.
 var families = map[string]family{
-	"llama":        decoderFamily(llama),
-	"qwen2":        decoderFamily(qwen2),
-	"qwen3":        decoderFamily(qwen3),
-	"qwen3moe":     decoderFamily(qwen3moe),
-	"gemma3":       slidingFamily(gemma3, gemma3Window),
-	"gpt-oss":      slidingFamily(gptOSS, gptOSSWindow),
-	"glm4":         decoderFamily(glm4),
-	"glm4moe":      decoderFamily(glm4moe),
-	"phi3":         slidingFamily(phi3, phi3Window),
-	"olmo2":        decoderFamily(olmo2),
-	"smollm3":      decoderFamily(smollm3),
-	"granite":      decoderFamily(granite),
-	"lfm2":         convolutionFamily(lfm2),
-	"lfm2moe":      convolutionFamily(lfm2moe),
-	"muse-glimmer": slidingFamily(museGlimmer, museGlimmerWindow),
-	"qwen35":       recurrentFamily(qwen35),
-	"qwen35moe":    recurrentFamily(qwen35moe),
-	"deepseek2":    {glmConfig, loadGLM},
-	"glm4moelite":  {glmConfig, loadGLM}, // the name of deepseek2 in older files
+	"llama":          decoderFamily(llama),
+	"qwen2":          decoderFamily(qwen2),
+	"qwen3":          decoderFamily(qwen3),
+	"qwen3moe":       decoderFamily(qwen3moe),
+	"gemma3":         slidingFamily(gemma3, gemma3Window),
+	"gpt-oss":        slidingFamily(gptOSS, gptOSSWindow),
+	"glm4":           decoderFamily(glm4),
+	"glm4moe":        decoderFamily(glm4moe),
+	"phi3":           slidingFamily(phi3, phi3Window),
+	"olmo2":          decoderFamily(olmo2),
+	"smollm3":        decoderFamily(smollm3),
+	"granite":        decoderFamily(granite),
+	"lfm2":           convolutionFamily(lfm2),
+	"lfm2moe":        convolutionFamily(lfm2moe),
+	"granitehybrid":  mambaFamily(graniteHybrid, graniteHybridConfig),
+	"nemotron_h":     mambaFamily(nemotron, nemotronConfig),
+	"nemotron_h_moe": mambaFamily(nemotronMoE, nemotronConfig),
+	"muse-glimmer":   slidingFamily(museGlimmer, museGlimmerWindow),
+	"qwen35":         recurrentFamily(qwen35),
+	"qwen35moe":      recurrentFamily(qwen35moe),
+	"deepseek2":      {glmConfig, loadGLM},
+	"glm4moelite":    {glmConfig, loadGLM}, // the name of deepseek2 in older files
 }
 
 // ReadConfig reads the description of a file's model, without its weights.

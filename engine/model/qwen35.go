@@ -2,9 +2,10 @@ package model
 
 import "github.com/ingot-run/ingot/engine/compute"
 
-// qwen35 is Qwen3.5 to Qwen3.8: most layers are gated delta nets, and every fourth one has attention
-// whose output is multiplied by a gate. Their files describe the rotation by sections for positions
-// in images; for text, all sections have the same position, which makes an ordinary rotation.
+// qwen35 is Qwen3.5 to Qwen3.8: most layers are gated delta nets, and every fourth one has
+// attention whose output is multiplied by a gate. Their files describe the rotation by sections for
+// positions in images; for text, all sections have the same position, which makes an ordinary
+// rotation.
 func qwen35(l *loader, c Config, _ Limits) design {
 	return design{
 		freqs: l.rotation(halves), headNorms: true, gatedHeads: true, ffnNorm: "post_attention_norm",

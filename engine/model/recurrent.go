@@ -26,7 +26,7 @@ type deltaNet struct {
 // deltaBuffers has the buffers of all recurrent layers. inner is heads*valueDim.
 type deltaBuffers struct {
 	states compute.States
-	in     compute.Tensor // [rows, convCols + inner + 2*heads] the products of weights
+	in     compute.Tensor // [rows, convCols + inner + gates] the products of weights
 	qkv    compute.Tensor // [rows, convCols] queries, keys and values after the convolution
 	out    compute.Tensor // [rows, inner]
 }
@@ -48,13 +48,22 @@ func (d *deltaNet) store(compute.Step, *trunk, int, compute.Tensor) {}
 // recurrence describes the recurrent layers of a file.
 type recurrence struct {
 	recurrent []bool // [layers] whether a layer is recurrent
-	keyHeads  int
-	grouped   bool // see compute.Delta
+	keyHeads  int    // key heads or, with scan, groups
+	grouped   bool   // see compute.Delta
+	scan      bool   // the layers are Mamba-2 instead of gated delta nets
 	shape     compute.StateShape
 }
 
 func (r *recurrence) covers(layer int) bool {
 	return r != nil && layer < len(r.recurrent) && r.recurrent[layer]
+}
+
+// gates returns the number of values per row that control the changes of the matrices.
+func (r *recurrence) gates() int {
+	if r.scan {
+		return r.shape.Heads
+	}
+	return 2 * r.shape.Heads
 }
 
 func (r *recurrence) inner() int { return r.shape.Heads * r.shape.ValueDim }
@@ -64,21 +73,30 @@ func (l *loader) recurrence(layers int) *recurrence {
 	r := &recurrence{recurrent: l.recurrentLayers(layers), keyHeads: l.size("ssm.group_count")}
 	dim, inner := l.size("ssm.state_size"), l.size("ssm.inner_size")
 	r.shape = compute.StateShape{ConvRows: l.size("ssm.conv_kernel") - 1, Heads: l.size("ssm.time_step_rank"), KeyDim: dim, ValueDim: dim}
+	l.checkRecurrence(r, inner)
+	return r
+}
+
+// checkRecurrence completes the shape of the states, and checks the sizes. inner is the number of
+// values of all heads.
+func (l *loader) checkRecurrence(r *recurrence, inner int) {
 	if l.err != nil {
-		return r
+		return
 	}
 	for _, recurrent := range r.recurrent {
 		if recurrent {
 			r.shape.Layers++
 		}
 	}
-	r.shape.ConvCols = 2*r.keyHeads*dim + inner
+	r.shape.ConvCols = 2*r.keyHeads*r.shape.KeyDim + inner
 	switch s := r.shape; {
 	case s.ConvRows < 1 || s.ConvRows >= compute.ChunkRows:
 		l.fail(fmt.Errorf("%s is %d, but must be from 2 to %d: %w", l.key("ssm.conv_kernel"), s.ConvRows+1, compute.ChunkRows, ErrUnsupported))
-	case inner != s.Heads*dim:
+	case r.scan && inner != s.Heads*s.ValueDim:
+		l.fail(fmt.Errorf("%s is %d, but must be a multiple of %s, which is %d", l.key("ssm.inner_size"), inner, l.key("ssm.time_step_rank"), s.Heads))
+	case inner != s.Heads*s.ValueDim:
 		l.fail(fmt.Errorf("%s is %d, but must be the product of %s and %s, which are %d and %d",
-			l.key("ssm.inner_size"), inner, l.key("ssm.time_step_rank"), l.key("ssm.state_size"), s.Heads, dim))
+			l.key("ssm.inner_size"), inner, l.key("ssm.time_step_rank"), l.key("ssm.state_size"), s.Heads, s.ValueDim))
 	case s.Heads%r.keyHeads != 0:
 		l.fail(fmt.Errorf("%s is %d, but must be a divisor of %s, which is %d", l.key("ssm.group_count"), r.keyHeads, l.key("ssm.time_step_rank"), s.Heads))
 	case s.ConvCols > maxSize || s.MatrixValues() > maxMatrices:
@@ -87,11 +105,10 @@ func (l *loader) recurrence(layers int) *recurrence {
 	case s.Layers == 0:
 		l.fail(fmt.Errorf("no layer is recurrent, but a model of architecture %s has recurrent layers: %w", l.arch, ErrUnsupported))
 	}
-	return r
 }
 
-// maxMatrices is the maximum number of values of a layer's state. Large models have about a fiftieth
-// of it.
+// maxMatrices is the maximum number of values of a layer's state. Large models have about a
+// fiftieth of it.
 const maxMatrices = 1 << 26
 
 // recurrentLayers returns which layers are recurrent. By default, every fourth layer has attention.
@@ -118,7 +135,7 @@ func (l *loader) deltaBuffers(r *recurrence, lim Limits) *deltaBuffers {
 	s := r.shape
 	s.Slots, s.Drafts = lim.States, lim.Drafts
 	b := &deltaBuffers{
-		in:  l.buffer(lim.Rows, s.ConvCols+r.inner()+2*s.Heads),
+		in:  l.buffer(lim.Rows, s.ConvCols+r.inner()+r.gates()),
 		qkv: l.buffer(lim.Rows, s.ConvCols),
 		out: l.buffer(lim.Rows, r.inner()),
 	}

@@ -33,7 +33,7 @@ func TestLibrarySplits(t *testing.T) {
 	t.Parallel()
 	v := readLibraryVectors(t)
 	aliases := map[string]string{
-		"llama3": "llama-bpe", "llama-v3": "llama-bpe", "lfm2": "llama-bpe", "llama4": "gpt-4o", "chatglm-bpe": "glm4", "mpt": "gpt-2",
+		"llama3": "llama-bpe", "llama-v3": "llama-bpe", "lfm2": "llama-bpe", "pixtral": "tekken", "llama4": "gpt-4o", "chatglm-bpe": "glm4", "mpt": "gpt-2",
 		"smollm": "starcoder", "refact": "starcoder", "command-r": "starcoder",
 		"dbrx": "glm4", "smaug-bpe": "glm4", "falcon3": "llama-bpe", "deepseek-r1-qwen": "qwen2",
 	}

@@ -60,7 +60,7 @@ var splitRules = func() map[string]splitRule {
 	}
 	for alias, name := range map[string]string{
 		"llama3": "llama-bpe", "llama-v3": "llama-bpe", "falcon3": "llama-bpe", "lfm2": "llama-bpe",
-		"llama4": "gpt-4o", "chatglm-bpe": "glm4", "mpt": "gpt-2",
+		"llama4": "gpt-4o", "pixtral": "tekken", "chatglm-bpe": "glm4", "mpt": "gpt-2",
 		"dbrx": "glm4", "smaug-bpe": "glm4", "deepseek-r1-qwen": "qwen2",
 		"smollm": "starcoder", "refact": "starcoder", "command-r": "starcoder",
 	} {

@@ -47,6 +47,7 @@ var patterns = map[string][]string{
 	"gpt-4o":           {gpt4oPattern},
 	"llama4":           {gpt4oPattern},
 	"tekken":           {caseStart + `|` + caseEnd + `|\p{N}|` + caseRest},
+	"pixtral":          {caseStart + `|` + caseEnd + `|\p{N}|` + caseRest},
 
 	"falcon":  {"[\\p{P}\\$\\+<=>\\^~\\|`]+", gpt2Pattern, `[0-9][0-9][0-9]`},
 	"default": {`[\p{P}\$\+<=>\^~\|]+`, gpt2Pattern, `\p{N}+`, `[0-9][0-9][0-9]`},

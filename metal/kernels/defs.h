@@ -60,9 +60,10 @@ inline void store_four(threadgroup float* to, float a, float b, float c, float d
 
 // activate returns the gated activation of a gate product x and an up product. kind is a
 // compute.Activation. All activations are computed as x·σ(inner)·up. For gelu, this uses
-// (1+tanh(z))/2 = σ(2z), with z = sqrt(2/π)·(x + 0.044715·x³).
+// (1+tanh(z))/2 = σ(2z), with z = sqrt(2/π)·(x + 0.044715·x³). Only ReLU is max(x, 0)·up.
 inline float activate(uint kind, float x, float up) {
     float inner = x;
+    if (kind == 3) return max(x, 0.0f) * up;
     if (kind == 1) {  // gelu, approximated by tanh
         inner = 1.5957691216f * (x + 0.044715f * x * x * x);
     } else if (kind == 2) {  // the clamped SwiGLU of gpt-oss

@@ -20,8 +20,8 @@ struct RecurrenceArgs {
     float eps;
 };
 
-// The template parameter R of kernels is delta_rule or scan_rule.
-constant uint delta_rule = 0, scan_rule = 1;
+// Rule has the values of the template parameter R of kernels.
+enum Rule : uint { delta_rule, scan_rule };
 
 inline uint key_head(constant RecurrenceArgs& args, uint head) { return args.grouped != 0 ? head / (args.heads / args.key_heads) : head % args.key_heads; }
 

@@ -49,7 +49,7 @@ kernel void affine(
     uint i = group.x * COPY_THREADS + tid;
     if (i >= args.cols) return;
     device float* v = t + group.y * args.stride + i;
-    float scaled = *v * args.scale;
+    float scaled = args.scale == 0 ? 0.0f : *v * args.scale;
     *v = args.biased != 0 ? scaled + bias[i] : scaled;
 }
 

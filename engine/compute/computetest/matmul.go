@@ -85,6 +85,9 @@ func checkGatedMatMul(r *rig) {
 	r.shapes(func(t gguf.Type, in, out, rows int) {
 		gate, up, x := r.matrix(t, in, out), r.matrix(t, in, out), r.normal(rows, in)
 		act := activations[r.rand.IntN(len(activations))]
+		if act == compute.ReLU {
+			up = gate // as models use it
+		}
 		r.verify(operation{
 			what:   fmt.Sprintf("gate %d rows of %d values by %d of %v, activation %d", rows, in, out, t, act),
 			groups: separate(rows),
@@ -97,7 +100,7 @@ func checkGatedMatMul(r *rig) {
 	})
 }
 
-var activations = []compute.Activation{compute.SiLU, compute.GELU, compute.SwiGLU}
+var activations = []compute.Activation{compute.SiLU, compute.GELU, compute.SwiGLU, compute.ReLU}
 
 // gated returns the gated activations of x with matrix i of gate and up. The biases can be nil.
 func gated(act compute.Activation, gate, up *matrix, i int, x []float32, gateBias, upBias *matrix) []approx {
@@ -114,6 +117,8 @@ func gated(act compute.Activation, gate, up *matrix, i int, x []float32, gateBia
 			g[o] = g[o].gelu().times(u[o])
 		case compute.SwiGLU:
 			g[o] = g[o].swish(swigluAlpha, swigluLimit).times(u[o].clamped(swigluLimit).plus(approx{value: 1}))
+		case compute.ReLU:
+			g[o] = approx{max(g[o].value, 0), g[o].tol}.times(u[o])
 		}
 	}
 	return g

@@ -183,9 +183,15 @@ func (r *rig) mixtures(test func(what string, m *mixture)) {
 			m.gateBias, m.upBias = r.matrix(gguf.TypeF32, m.ffn*m.count), r.matrix(gguf.TypeF32, m.ffn*m.count)
 			m.downBias = r.matrix(gguf.TypeF32, m.in*m.count)
 		}
+		if i%8 == 4 { // one weight for gate and up
+			activation, m.up = compute.ReLU, m.gate
+		}
 		if i%2 == 0 {
 			m.shared = m.ffn * r.among(1, 2)
 			m.sharedGate, m.sharedUp = r.matrix(next(), m.in, m.shared), r.matrix(next(), m.in, m.shared)
+			if activation == compute.ReLU {
+				m.sharedUp = m.sharedGate
+			}
 			m.sharedDown = r.matrix(next(), m.shared, m.in)
 		}
 		m.experts = compute.Experts{

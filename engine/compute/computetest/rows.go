@@ -110,7 +110,7 @@ func checkRMSNormAdd(r *rig) {
 }
 
 func checkAffine(r *rig) {
-	for i, cols := range []int{1, 65, 300} {
+	for i, cols := range []int{1, 65, 300, 30} {
 		x, bias := r.normal(r.among(1, 9), cols), r.matrix(gguf.TypeF32, cols)
 		scale, b := float32(1), bias.weight
 		if i != 0 {
@@ -118,6 +118,9 @@ func checkAffine(r *rig) {
 		}
 		if i == 1 {
 			b = nil
+		}
+		if i == 3 { // the values do not matter
+			scale, x[0][1], x[0][2] = 0, float32(math.NaN()), float32(math.Inf(1))
 		}
 		r.verify(operation{
 			what:   fmt.Sprintf("%d rows of %d values by %g, bias %v", len(x), cols, scale, b != nil),
@@ -130,6 +133,9 @@ func checkAffine(r *rig) {
 				want := exactly(x[row])
 				for i := range want {
 					want[i] = want[i].times(approx{value: float64(scale)})
+					if scale == 0 {
+						want[i] = approx{}
+					}
 					if b != nil {
 						want[i] = want[i].plus(approx{value: float64(bias.values[i])})
 					}

@@ -95,6 +95,7 @@ func TestGate(t *testing.T) {
 					x, u = min(x, 7), min(max(u, -7), 7)
 					return x / (1 + math.Exp(-1.702*x)) * (u + 1)
 				},
+				func(x, u float64) float64 { return max(x, 0) * u },
 			} {
 				s.Gate(&GateArgs{Dst: &dst[0], Gate: &g[0], Up: &up[0], N: int64(n), Kind: int64(kind)})
 				for i := range dst {

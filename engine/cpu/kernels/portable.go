@@ -86,6 +86,9 @@ func gate(a *GateArgs) {
 		switch a.Kind {
 		case geluKind:
 			inner = geluScale * (v + geluCubic*v*v*v)
+		case reluKind:
+			dst[i] = max(v, 0) * u
+			continue
 		case swigluKind:
 			v, u = min(v, swigluLimit), min(max(u, -swigluLimit), swigluLimit)+1
 			inner = swigluAlpha * v
@@ -99,6 +102,7 @@ func gate(a *GateArgs) {
 const (
 	geluKind    = 1
 	swigluKind  = 2
+	reluKind    = 3
 	geluScale   = 1.5957691216057308 // 2·√(2/π)
 	geluCubic   = 0.044715
 	swigluAlpha = 1.702

@@ -329,3 +329,32 @@ func TestToolsWithoutDescription(t *testing.T) {
 		require.Contains(t, prompt, "refresh_all", name)
 	}
 }
+
+// TestPythonCalls: one template of LFM2 renders calls, the other gets them in the texts of messages.
+// A parser reads them back.
+func TestPythonCalls(t *testing.T) {
+	t.Parallel()
+	rendering := "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% if m.tool_calls is defined %}<|tool_call_start|>[" +
+		"{% for c in m.tool_calls %}{{ c.function.name }}({% for k, v in c.function.arguments.items() %}{{ k }}=" +
+		"{% if v is string %}'{{ v }}'{% elif v is mapping %}{{ v | tojson }}{% else %}{{ v }}{% endif %}{% if not loop.last %}, {% endif %}{% endfor %})" +
+		"{% if not loop.last %}, {% endif %}{% endfor %}]<|tool_call_end|>{% endif %}{% endfor %}{% if tools %}{% endif %}"
+	plain := "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if tools %}<|tool_list_start|>{{ tools | tojson }}{% endif %}"
+	for name, c := range map[string]struct{ source, format, quote string }{
+		"rendered": {rendering, "LFM2", "'"}, "as text": {plain, "LFM2, calls as text", `\'`},
+	} {
+		tmpl := parse(c.source)
+		require.Equal(t, c.format, tmpl.ToolFormat().Name)
+		chat := object(t, `{"messages": [{"role": "assistant", "content": "Yes.", "tool_calls": [{"id": "1", "function": {"name": "write",
+			"arguments": {"text": "it's \"so\"", "count": 2, "on": true, "list": ["a", "b"], "owner": {"n": null}, "note": null}}},
+			{"id": "2", "function": {"name": "stop_all", "arguments": {}}}]}]}`)
+		prompt, err := tmpl.Render(t.Context(), chat, nil, time.Time{})
+		require.NoError(t, err, name)
+		require.Equal(t, "<assistant>Yes.<|tool_call_start|>[write(text='it"+c.quote+"s \"so\"', count=2, on=True, list=['a', 'b'], owner={\"n\": null}, note=None), stop_all()]<|tool_call_end|>", prompt, name)
+		set := tools.NewSet(&generation.Request{Tools: writtenTools})
+		out := tmpl.ToolFormat().NewParser(set, "", false, func(int) string { return "id" }).Next(strings.TrimPrefix(prompt, "<assistant>"), true)
+		require.Equal(t, "Yes.", out.Text)
+		require.Len(t, out.Calls, 2)
+		require.JSONEq(t, `{"text": "it's \"so\"", "count": 2, "on": true, "list": ["a", "b"], "owner": {"n": null}, "note": null}`, out.Calls[0].Arguments)
+		require.Equal(t, "stop_all", out.Calls[1].Name)
+	}
+}

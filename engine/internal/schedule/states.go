@@ -6,8 +6,9 @@ import (
 )
 
 // states manages the recurrent states of a model: which slot each running sequence has, and
-// snapshots, which are states after the beginnings of prompts. A sequence whose prompt begins in the
-// same way continues a copy of a snapshot. A page of the cache is of no use to it without a state.
+// snapshots, which are states after the beginnings of prompts. A sequence whose prompt begins in
+// the same way continues a copy of a snapshot. A page of the cache is of no use to it without a
+// state.
 //
 // Rows of a prompt begin on the grid of chunks: see
 // compute.SeqState. Snapshots are therefore taken there, at positions where pages end, too. A

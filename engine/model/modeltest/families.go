@@ -97,7 +97,11 @@ func Families(t *testing.T, test func(t *testing.T, f *Family)) {
 func Recurrent(tb testing.TB, name string) string {
 	tb.Helper()
 	dir := tb.TempDir()
-	unpack(tb, filepath.Join(testdata(tb), "families-recurrent.tar.xz"), dir)
+	archive := filepath.Join(testdata(tb), "families", name+".tar.xz")
+	if _, err := os.Stat(archive); err != nil {
+		archive = filepath.Join(testdata(tb), "families", "recurrent.tar.xz")
+	}
+	unpack(tb, archive, dir)
 	return filepath.Join(dir, name+".f32.gguf")
 }
 

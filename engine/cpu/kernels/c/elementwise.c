@@ -74,10 +74,11 @@ void LEVEL(rms_norm)(const struct norm_args *a) {
   ROLLED for (; i < a->n; i++) a->dst[i] = a->src[i] * scale * a->gain[i];
 }
 
-// activate returns x·σ(inner)·up, where inner depends on the kind of activation; see portable.go
-// for the constants.
+// activate returns x·σ(inner)·up, where inner depends on the kind of activation, or max(x, 0)·up;
+// see portable.go for the kinds and the constants.
 INLINE f32x16 activate(f32x16 x, f32x16 up, const int kind) {
   f32x16 inner = x;
+  if (kind == 3) return __builtin_elementwise_max(x, splat16(0)) * up;
   if (kind == 1) inner = 1.5957691216057308f * (x + 0.044715f * x * x * x);
   if (kind == 2) {
     x = __builtin_elementwise_min(x, splat16(7));
@@ -97,7 +98,9 @@ INLINE void gate_row(const struct gate_args *a, const int kind) {
 
 // gate writes the activation of gate and up.
 void LEVEL(gate)(const struct gate_args *a) {
-  if (a->kind == 2) {
+  if (a->kind == 3) {
+    gate_row(a, 3);
+  } else if (a->kind == 2) {
     gate_row(a, 2);
   } else if (a->kind == 1) {
     gate_row(a, 1);

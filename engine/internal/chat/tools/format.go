@@ -3,7 +3,11 @@
 // history of calls.
 package tools
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/ingot-run/ingot/internal/ordered"
+)
 
 // Format is the form in which a family of models writes calls.
 type Format struct {
@@ -18,9 +22,14 @@ type Format struct {
 	// must then be a part of the answer's text.
 	marks []string
 
+	// written writes the calls of a message as text; nil if the template renders them.
+	written func(calls []ordered.Value) string
+
 	onePerMessage bool // the template renders only one call of a message
 	shortIDs      bool // the template demands ids of 9 letters and digits
-	harmony       bool // the format also marks reasoning; the template reads it from "thinking"
+	harmony       bool // the format also marks reasoning; gpt-oss's template reads it from "thinking"
+	// final reads the content of a message, in formats whose answers consist of messages.
+	final state
 }
 
 // formats is the table of formats. The first row that knows a template counts.
@@ -29,6 +38,11 @@ var formats = []*Format{
 		Name: "gpt-oss (harmony)", source: has("<|channel|>", "<|message|>"),
 		start: harmonyStart, grammar: harmonyGrammar,
 		marks: []string{channelMark, messageMark, startMark, endMark, callMark, returnMark, constrainMark}, onePerMessage: true, harmony: true,
+		final: harmonyFinal,
+	},
+	{
+		Name: "Muse Glimmer (ATEM)", source: has("<atem:function_calls>", "<|message|>"),
+		start: museStart, grammar: museGrammar, marks: []string{messageMark, startMark, museNext, museEnd}, harmony: true, final: museContent,
 	},
 	{
 		Name: "GLM-4.5", source: has("<arg_key>", "<tool_call>{function-name}\n"),
@@ -41,6 +55,14 @@ var formats = []*Format{
 	{
 		Name: "Qwen3-Coder", source: has("<tool_call>", "<function=", "<parameter="),
 		start: coderStart, grammar: coderGrammar, marks: []string{openMark, closeMark},
+	},
+	{
+		Name: "LFM2", source: has(pythonOpen, "tool_calls"),
+		start: pythonStart, grammar: pythonGrammar, marks: []string{pythonOpen, pythonClose},
+	},
+	{
+		Name: "LFM2, calls as text", source: has(toolList),
+		start: pythonStart, grammar: pythonGrammar, marks: []string{pythonOpen, pythonClose}, written: pythonCalls,
 	},
 	Hermes,
 	{
@@ -75,10 +97,13 @@ func has(parts ...string) func(string) bool {
 	}
 }
 
+// toolList is the mark before the tools in templates of LFM2 that render no calls.
+const toolList = "<|tool_list_start|>"
+
 // Find returns the format of a chat template, or nil if the template does not render tools and
 // calls, or renders them for a format that is not known.
 func Find(template string) *Format {
-	if !strings.Contains(template, "tools") || !strings.Contains(template, "tool_calls") {
+	if !strings.Contains(template, "tools") || !strings.Contains(template, "tool_calls") && !strings.Contains(template, toolList) {
 		return nil
 	}
 	for _, f := range formats {

@@ -25,7 +25,7 @@ func newTestVocabulary(controls []string) *testVocabulary {
 	for b := range 256 {
 		v.tokens = append(v.tokens, string([]byte{byte(b)}))
 	}
-	v.tokens = append(v.tokens, "</arg_value>", "</parameter>\n", "\n</parameter>\n", "</tool_call>", "<tool_call>", `"}`, `", "`, `": "`, "é", "ab")
+	v.tokens = append(v.tokens, "</arg_value>", "</parameter>\n", "</atem:parameter>\n", "\n</parameter>\n", "</tool_call>", "<tool_call>", `"}`, `", "`, `": "`, "é", "ab")
 	for _, mark := range formats {
 		for _, m := range mark.marks {
 			if !slices.Contains(controls, m) {

@@ -100,23 +100,26 @@ func readHeader(header string) (channel, recipient string) {
 func (p *Parser) Reasoning() bool { return p.header.reasoning }
 
 // body returns the text of the present message that is known, and whether the message ends there.
-func (p *Parser) body() (text string, ends bool) {
-	at, _, ends := find(p.in, []string{endMark, callMark, returnMark, startMark, channelMark})
+// marks are those that end it.
+func (p *Parser) body(marks []string) (text string, ends bool) {
+	at, _, ends := find(p.in, marks)
 	if !ends && p.ended {
 		at = len(p.in)
 	}
 	return p.take(at), ends
 }
 
+var harmonyEnds = []string{endMark, callMark, returnMark, startMark, channelMark}
+
 func harmonyAnalysis(p *Parser) bool {
-	text, ends := p.body()
+	text, ends := p.body(harmonyEnds)
 	p.out.Reasoning += text
 	p.header.reasoned = p.header.reasoned || text != ""
 	return p.endMessage(ends)
 }
 
 func harmonyFinal(p *Parser) bool {
-	text, ends := p.body()
+	text, ends := p.body(harmonyEnds)
 	p.say(text)
 	return p.endMessage(ends)
 }
@@ -133,7 +136,7 @@ func harmonyCall(p *Parser) bool {
 
 // harmonyAfter skips the rest of a message after a call.
 func harmonyAfter(p *Parser) bool {
-	_, ends := p.body()
+	_, ends := p.body(harmonyEnds)
 	return p.endMessage(ends)
 }
 

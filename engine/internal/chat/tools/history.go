@@ -81,6 +81,11 @@ func prepareMessage(format *Format, m *ordered.Object) *ordered.Object {
 	if len(list) == 0 { // some templates only test whether there is a list
 		return m
 	}
+	if format != nil && format.written != nil {
+		content, _ := member(m, "content").(string)
+		m.Set("content", content+format.written(list))
+		return m
+	}
 	if thoughts, ok := member(m, "reasoning_content").(string); ok && format.Reasons() && member(m, "content") == "" {
 		m.Set("thinking", thoughts)
 	}

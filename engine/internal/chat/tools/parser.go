@@ -36,9 +36,10 @@ type Parser struct {
 		sent bool            // a part has been returned
 	}
 
-	object callObject // state of a call that is a JSON object
-	pairs  pairs      // state of a call whose arguments are pairs in tags
-	header harmonyHeader
+	object  callObject // state of a call that is a JSON object
+	pairs   pairs      // state of a call whose arguments are pairs in tags
+	literal literal    // state of a value in Python's syntax
+	header  harmonyHeader
 }
 
 // state reads a part of an answer: it takes text from Parser.in and may set Parser.state. It
@@ -56,8 +57,8 @@ type Output struct {
 // number.
 func (f *Format) NewParser(tools *Set, prompt string, trusted bool, id func(index int) string) *Parser {
 	p := &Parser{tools: tools, trusted: trusted, parts: trusted && !tools.stops, id: id, state: f.start}
-	if f.harmony && !strings.HasSuffix(prompt, startMark+"assistant") {
-		p.state = harmonyFinal // the prompt ends within a message
+	if f.final != nil && !strings.HasSuffix(prompt, startMark+"assistant") {
+		p.state = f.final // the prompt ends within a message
 	}
 	return p
 }

@@ -100,6 +100,30 @@ func TestParse(t *testing.T) {
 			Output{Text: "Ok.", Calls: calls{call(0, "f", `{"s": "[TOOL_CALLS]"}`), call(1, "now", `{}`)}}},
 		{"Mistral", `[TOOL_CALLS]g[ARGS]{}`, Output{Text: `[TOOL_CALLS]g[ARGS]{}`}},
 
+		{"Muse Glimmer (ATEM)", " to=self<|message|>Hmm. <b>ok</b>\n<|eom|><|start|>assistant to=user<|message|>Hi <there><|eot|>",
+			Output{Reasoning: "Hmm. <b>ok</b>\n", Text: "Hi <there>"}},
+		{"Muse Glimmer (ATEM)", " to=self<|message|>A<|eom|><|start|>assistant to=f<|message|><atem:function_calls>\n<atem:invoke name=\"f\">\n<atem:parameter name=\"s\"> a <b>\n</atem:parameter>\n" +
+			"<atem:parameter name=\"n\">3</atem:parameter>\n</atem:invoke>\n<atem:invoke name=\"now\">\n</atem:invoke>\n</atem:function_calls><|eot|>",
+			Output{Reasoning: "A", Calls: calls{call(0, "f", `{"s": " a <b>\n", "n": 3}`), call(1, "now", "{}")}}},
+		{"Muse Glimmer (ATEM)", " to=user<|message|>I call.<|eom|><|start|>assistant to=now<|message|><atem:function_calls>\n<atem:invoke name=\"now\">\n</atem:invoke>\n</atem:function_calls><|eom|>" +
+			"<|start|>assistant to=f<|message|><atem:function_calls><atem:invoke name=\"f\"></atem:invoke></atem:function_calls>",
+			Output{Text: "I call.", Calls: calls{call(0, "now", "{}"), call(1, "f", "{}")}}},
+		{"Muse Glimmer (ATEM)", " to=g<|message|><atem:function_calls>\n<atem:invoke name=\"g\">\n</atem:invoke>\n</atem:function_calls><|eot|>",
+			Output{Text: "<atem:invoke name=\"g\">\n</atem:invoke>"}},
+		{"Muse Glimmer (ATEM)", "<|message|>plain", Output{Text: "plain"}},
+		{"Muse Glimmer (ATEM)", " to=self<|mess", Output{}},
+
+		{"LFM2", `Let me see. <|tool_call_start|>[f(s='it\'s', n=1, b=True, o={"a": [1, None]}), now()]<|tool_call_end|> Done.`,
+			Output{Text: "Let me see.\nDone.", Calls: calls{call(0, "f", `{"s": "it's", "n": 1, "b": true, "o": {"a": [1, null]}}`), call(1, "now", `{}`)}}},
+		{"LFM2", `<|tool_call_start|>[f(s='What\'s "new"? It's (here), isn't it', e = "1", o={'k': ('x', 2)})]<|tool_call_end|>`,
+			Output{Calls: calls{call(0, "f", `{"s": "What's \"new\"? It's (here), isn't it", "e": "1", "o": {"k": ["x", 2]}}`)}}},
+		{"LFM2", "<|tool_call_start|>f(s='C:\\dir\n', m=None)", Output{Calls: calls{call(0, "f", `{"s": "C:\\dir\n", "m": null}`)}}},
+		{"LFM2", "<|tool_call_start|>[f(s='a \\n \\u00e9 \\d', n=-1.5e3)]", Output{Calls: calls{call(0, "f", `{"s": "a \n \u00e9 \\d", "n": -1.5e3}`)}}},
+		{"LFM2", "<|tool_call_start|>[g(s='a')]<|tool_call_end|>", Output{Text: "<|tool_call_start|>[g(s='a')]<|tool_call_end|>"}},
+		{"LFM2", "<|tool_call_start|>[f(s='a', n=)]<|tool_call_end|>", Output{Text: "<|tool_call_start|>[f(s='a', n=)]<|tool_call_end|>"}},
+		{"LFM2", "<|tool_call_start|>[f(s='a", Output{Text: "<|tool_call_start|>[f(s='a"}},
+		{"LFM2", "a [b] <|tool", Output{Text: "a [b] <|tool"}},
+
 		{"gpt-oss (harmony)", `<|channel|>analysis<|message|>Hmm.<|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"n": 1}<|call|>`,
 			Output{Reasoning: "Hmm.", Calls: calls{call(0, "f", `{"n": 1}`)}}},
 		{"gpt-oss (harmony)", `<|channel|>analysis<|message|>A<|end|><|start|>assistant<|channel|>commentary<|message|>I call.<|end|><|start|>assistant to=functions.now<|channel|>commentary json<|message|>{}`,
@@ -133,12 +157,14 @@ func TestParseChoice(t *testing.T) {
 func TestParseConstrained(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
-		"Hermes":            "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"s\": \"abc",
-		"GLM-4.7":           "<tool_call>f<arg_key>s</arg_key><arg_value>abc",
-		"Qwen3-Coder":       "<tool_call>\n<function=f>\n<parameter=s>\nabc",
-		"Llama 3":           "{\"name\": \"f\", \"parameters\": {\"s\": \"abc",
-		"Mistral":           "[TOOL_CALLS]f[ARGS]{\"s\": \"abc",
-		"gpt-oss (harmony)": "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"s\": \"abc",
+		"Hermes":              "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"s\": \"abc",
+		"GLM-4.7":             "<tool_call>f<arg_key>s</arg_key><arg_value>abc",
+		"Qwen3-Coder":         "<tool_call>\n<function=f>\n<parameter=s>\nabc",
+		"Llama 3":             "{\"name\": \"f\", \"parameters\": {\"s\": \"abc",
+		"Muse Glimmer (ATEM)": " to=f<|message|><atem:function_calls>\n<atem:invoke name=\"f\">\n<atem:parameter name=\"s\">abc",
+		"LFM2":                "<|tool_call_start|>[f(s=\"abc",
+		"Mistral":             "[TOOL_CALLS]f[ARGS]{\"s\": \"abc",
+		"gpt-oss (harmony)":   "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"s\": \"abc",
 	} {
 		p := format(t, name).NewParser(NewSet(someTools), "<|start|>assistant", true, number)
 		out := p.Next(text, false)
@@ -155,7 +181,7 @@ func TestParseParts(t *testing.T) {
 	pieces := []string{
 		"<tool_call>", "</tool_call>", "<tool", "_call>", "<function=", "</function>", "<parameter=", "</parameter>", "<arg_key>", "</arg_key>", "<arg_value>",
 		"</arg_value>", "[TOOL_CALLS]", "[ARGS]", "[", "]", "{", "}", ",", ":", ";", `"`, `\`, `"name": "f"`, `"arguments": {}`, `{"name": "f", "parameters": {"n": 1}}`,
-		"f", "now", ">", "\n", " ", "s", "é", "<|python_tag|>", "<|channel|>", "<|message|>", "<|end|>", "<|start|>", "analysis", "final", "commentary", " to=functions.f", strings.Repeat("x", 2*maxKey),
+		"f", "now", ">", "\n", " ", "s", "é", " to=", "self", "user", "<|eom|>", "<|eot|>", "<atem:invoke name=\"f\">", "</atem:invoke>", "<atem:parameter name=\"s\">", "</atem:parameter>", "<|tool_call_start|>", "<|tool_call_end|>", "f(s='a'", "(", ")", "=", "'", "None", "<|python_tag|>", "<|channel|>", "<|message|>", "<|end|>", "<|start|>", "analysis", "final", "commentary", " to=functions.f", strings.Repeat("x", 2*maxKey),
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		parts := rapid.SliceOf(rapid.SampledFrom(pieces)).Draw(t, "parts")
