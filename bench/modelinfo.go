@@ -115,11 +115,15 @@ func DescribeModel(f *gguf.File) *ModelInfo {
 		return info
 	}
 	info.Layers = uint64(c.Layers)
-	layer := uint64(c.KeyCols+c.ValueCols) * 2
-	info.CacheBytesPerToken = uint64(c.CachedLayers()) * layer
-	info.StateBytes = uint64(c.States.SlotBytes())
+	position, err := c.PositionBytes(gguf.TypeF16)
+	if err != nil {
+		info.Unsupported = err.Error()
+		return info
+	}
+	info.CacheBytesPerToken, info.StateBytes = uint64(position), uint64(c.States.SlotBytes())
 	if g := c.Groups(model.Limits{Context: c.Context, FreeWindows: true}); g.Sliding > 0 {
-		info.WindowedBytesPerToken, info.Window = uint64(c.Sliding)*layer, g.Window
+		windowed, _ := c.WindowedBytes(gguf.TypeF16) // it fails only if PositionBytes does
+		info.WindowedBytesPerToken, info.Window = uint64(windowed), g.Window
 	}
 	return info
 }

@@ -59,8 +59,10 @@ func NewTraffic(f *gguf.File, kv gguf.Type, stepTokens int) (Traffic, error) {
 			}
 		}
 		switch {
+		case w.Name == "per_layer_token_embd.weight":
+			t.embedding += bytes / int64(w.Shape[1])
 		case w.Name == "token_embd.weight":
-			t.embedding = bytes / int64(w.Shape[1])
+			t.embedding += bytes / int64(w.Shape[1])
 			if !ownHead {
 				t.head = bytes
 			}
@@ -83,7 +85,7 @@ func NewTraffic(f *gguf.File, kv gguf.Type, stepTokens int) (Traffic, error) {
 	return t, nil
 }
 
-var expertsName = regexp.MustCompile(`\.ffn_(gate|up|down)_exps\.weight$`)
+var expertsName = regexp.MustCompile(`\.ffn_(gate|up|gate_up|down)_exps\.weight$`)
 
 func isExperts(name string) bool { return expertsName.MatchString(name) }
 

@@ -108,7 +108,7 @@ var settings = []setting{
 		set: func(c *Config, s string) error { return setMemory(&c.Engine, s) },
 	},
 	{
-		name: Draft, usage: "draft tokens with `HOW`: " + engine.DraftSettings + "; FILE is a small model", def: string(engine.DraftAuto),
+		name: Draft, usage: "draft tokens with `HOW`: " + engine.DraftSettings + "; FILE is a small model, or a drafter of Gemma 4", def: string(engine.DraftAuto),
 		set: func(c *Config, s string) (err error) {
 			c.Engine.Draft, c.Engine.DraftModel, err = engine.ParseDrafting(s)
 			return err

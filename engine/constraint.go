@@ -19,6 +19,7 @@ import (
 type constraints struct {
 	tokenizer *tokenizer.Tokenizer
 	vocab     int // number of logits
+	reasoning chat.TagPair
 
 	once     sync.Once
 	compiler *grammar.Compiler
@@ -27,8 +28,8 @@ type constraints struct {
 	compiling chan struct{} // has a value for each constraint that is being compiled
 }
 
-func newConstraints(t *tokenizer.Tokenizer, vocab int) *constraints {
-	return &constraints{tokenizer: t, vocab: vocab, compiling: make(chan struct{}, runtime.GOMAXPROCS(0))}
+func newConstraints(t *tokenizer.Tokenizer, vocab int, reasoning chat.TagPair) *constraints {
+	return &constraints{tokenizer: t, vocab: vocab, reasoning: reasoning, compiling: make(chan struct{}, runtime.GOMAXPROCS(0))}
 }
 
 func (c *constraints) prepare() {
@@ -40,7 +41,7 @@ func (c *constraints) prepare() {
 		return tools.Reference(t.Token(id))
 	}
 	c.compiler = grammar.NewCompiler(grammar.NewVocabulary(c.vocab, t.Bytes, special, t.StopIDs()), grammar.Limits{})
-	c.tags = chat.NewTags(t)
+	c.tags = chat.NewTags(t, c.reasoning)
 }
 
 // form compiles the constraint of a request. It returns nil if the request has none. reasoning is

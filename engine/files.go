@@ -40,6 +40,9 @@ func (f *files) openModel(path string) (err error) {
 	if f.config, err = model.ReadConfig(f.model); err != nil {
 		return err
 	}
+	if f.config.Assistant {
+		return fmt.Errorf("load %s: the model only drafts for another one: give it with --draft model=%[1]s when you run that model", path)
+	}
 	if f.tokenizer, err = tokenizer.New(f.model.Meta()); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
@@ -60,6 +63,9 @@ func (f *files) openDraft(path string) (err error) {
 	}
 	if f.draftConfig.States.Layers > 0 {
 		return fmt.Errorf("%s has recurrent layers: use a small model in which all layers have attention", path)
+	}
+	if f.draftConfig.Grouped() {
+		return fmt.Errorf("%s has layers that store different numbers of values, which a small model for drafts cannot have: use another small model", path)
 	}
 	tokens, err := tokenizer.New(f.draft.Meta())
 	if err != nil {

@@ -152,7 +152,7 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend, ea
 	fit.Context, fit.Pages, fit.PerToken, fit.Windowed, fit.Window = context, 1, 0, 0, 0
 	plan := be.Plan()
 	fit.planStates(f.config.States, o)
-	limits := fit.limits(o)
+	limits := fit.limits(o, &f.draftConfig)
 	groups := f.config.Groups(limits)
 	slotBytes := int64(0) // bytes of one position in a page, in the caches of both models
 	for _, m := range []struct {
@@ -282,7 +282,7 @@ func (f *Fit) contextBytes(o *Options) int64 {
 	return int64(f.Context)*(f.PerToken-f.Windowed) + int64(windowed)*f.Windowed
 }
 
-func (f *Fit) limits(o *Options) model.Limits {
+func (f *Fit) limits(o *Options, small *model.Config) model.Limits {
 	return model.Limits{
 		Rows:     o.StepTokens,
 		Outputs:  schedule.Outputs(o.MaxSequences),
@@ -296,8 +296,8 @@ func (f *Fit) limits(o *Options) model.Limits {
 		RopeContext: cmp.Or(o.Context, f.Trained),
 		// A small model for drafts uses the page tables of the main model, but its layers are
 		// grouped differently. Pages before windows are therefore not freed if a small model
-		// drafts.
-		FreeWindows: o.Draft != DraftModel,
+		// drafts. An assistant has no keys and values of its own.
+		FreeWindows: o.Draft != DraftModel || small.Assistant,
 	}
 }
 

@@ -64,12 +64,12 @@ func open(path string, be compute.Backend, opts Options) (*Engine, error) {
 
 func (e *Engine) load() (err error) {
 	e.template = chat.New(e.files.model.Meta(), e.files.tokenizer)
-	e.forms = newConstraints(e.files.tokenizer, e.files.config.Vocab)
+	e.forms = newConstraints(e.files.tokenizer, e.files.config.Vocab, e.template.Tags())
 	automatic := e.opts.MaxSequences == 0
 	if e.fit, err = e.files.fit(&e.opts, e.backend); err != nil {
 		return err
 	}
-	limits := e.fit.limits(&e.opts)
+	limits := e.fit.limits(&e.opts, &e.files.draftConfig)
 	m, err := model.Load(e.backend, e.files.model, limits)
 	if err != nil {
 		return err
@@ -110,6 +110,12 @@ func (e *Engine) speculator(m model.Model, limits model.Limits, steps *cost.Step
 	switch {
 	case how == DraftOff:
 		return nil, nil
+	case how == DraftModel && e.files.draftConfig.Assistant:
+		var err error
+		if o.MTP, err = model.LoadAssistant(e.backend, m, e.files.draft, limits); err != nil {
+			return nil, err
+		}
+		o.Attends = true
 	case how == DraftModel:
 		var err error
 		limits.RopeContext = cmp.Or(e.opts.Context, e.files.draftConfig.Context)

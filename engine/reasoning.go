@@ -10,6 +10,7 @@ import (
 // does nothing, if the template has no tags for reasoning or the prompt is not a chat.
 type reasoning struct {
 	tokenizer *tokenizer.Tokenizer
+	tags      chat.TagPair
 	end       string           // text of the prompt's last promptEnd tokens
 	splitters []*chat.Splitter // [choices] for pieces that are streamed
 }
@@ -25,10 +26,10 @@ func (e *Engine) reasoning(req *generation.Request, prompt []int32) *reasoning {
 		return nil
 	}
 	t := e.files.tokenizer
-	r := &reasoning{tokenizer: t, end: endOf(t, prompt), splitters: make([]*chat.Splitter, req.NumChoices())}
-	req.Shown = append(req.Shown, e.control(chat.ThinkTags...)...)
+	r := &reasoning{tokenizer: t, tags: e.template.Tags(), end: endOf(t, prompt), splitters: make([]*chat.Splitter, req.NumChoices())}
+	req.Shown = append(req.Shown, e.control(r.tags.Open, r.tags.Close)...)
 	for i := range r.splitters {
-		r.splitters[i] = chat.NewSplitter(r.end)
+		r.splitters[i] = chat.NewSplitter(r.tags, r.end)
 	}
 	if to := req.Stream; to != nil {
 		req.Stream = func(p generation.Piece) error {
@@ -64,7 +65,7 @@ func (r *reasoning) split(c *generation.Completion) {
 	}
 	for i := range c.Choices {
 		choice := &c.Choices[i]
-		choice.Reasoning, choice.Text = chat.NewSplitter(r.end).Next(choice.Text, true)
+		choice.Reasoning, choice.Text = chat.NewSplitter(r.tags, r.end).Next(choice.Text, true)
 		c.Stats.ReasoningTokens += r.count(choice)
 	}
 }
@@ -73,7 +74,7 @@ func (r *reasoning) count(c *generation.Choice) int {
 	if c.Reasoning == "" {
 		return 0
 	}
-	s := chat.NewSplitter(r.end)
+	s := chat.NewSplitter(r.tags, r.end)
 	began := s.Reasoning()
 	for i, id := range c.Tokens {
 		s.Next(textOf(r.tokenizer, id), false)

@@ -25,6 +25,7 @@ var Catalog = []Entry{
 	{"gemma3-12b", "bartowski/google_gemma-3-12b-it-GGUF:Q4_K_M", 7.30e9, 2 * 2 * 48 * 8 * 256, "Gemma", "translation, writing"},
 	{"phi4-14b", "bartowski/phi-4-GGUF:Q4_K_M", 9.05e9, 2 * 2 * 40 * 10 * 128, "MIT", "knowledge, mathematics, data sets in English"},
 	{"gpt-oss-20b", "bartowski/openai_gpt-oss-20b-GGUF:MXFP4", 12.1e9, 2 * 2 * 24 * 8 * 64, "Apache-2.0", "reasoning at the speed of a small model"},
+	{"gemma4-26b", "ggml-org/gemma-4-26B-A4B-it-GGUF:Q4_K_M", 16.8e9, 2 * 2 * (25*8*256 + 5*2*512), "Apache-2.0", "many languages, tools, reasoning; 4B of 26B weights per token"},
 	{"glm-4.7-flash", "bartowski/zai-org_GLM-4.7-Flash-GGUF:Q4_K_M", 18.47e9, 2 * 47 * (512 + 64), "MIT", "code, reasoning, long prompts; 3B of 30B weights per token"},
 	{"qwen3-30b", "bartowski/Qwen_Qwen3-30B-A3B-GGUF:Q4_K_M", 18.6e9, 2 * 2 * 48 * 4 * 128, "Apache-2.0", "large data sets, many languages; 3B of 30B weights per token"},
 }

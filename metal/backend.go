@@ -173,6 +173,9 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	return b.recorder.load(w, t.Data, "tensor "+t.Name)
 }
 
+// Table implements compute.Backend.
+func (b *Backend) Table(t gguf.Tensor) (compute.Weight, error) { return b.Weight(t) }
+
 // copyWeight makes a weight's buffer. Errors begin with action.
 func (b *Backend) copyWeight(w *weight, data []byte, action string) (err error) {
 	if w.buffer, err = b.newBuffer(len(data), Private, action); err != nil {

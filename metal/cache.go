@@ -41,6 +41,11 @@ type cache struct {
 	kernels      *pageKernels
 }
 
+// partBytes returns the bytes of a page's rows for cols values per position.
+func (c *cache) partBytes(cols int) int {
+	return cols / c.shape.Type.BlockSize() * c.shape.Type.BlockBytes() * c.shape.PageSize
+}
+
 func (c *cache) Shape() compute.CacheShape { return c.shape }
 
 // Cache implements compute.Backend.

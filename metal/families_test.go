@@ -24,12 +24,18 @@ func TestFamilies(t *testing.T) {
 func families(t *testing.T, start starter, tolerance float64) {
 	t.Helper()
 	modeltest.Families(t, func(t *testing.T, f *modeltest.Family) {
-		m := loadFamily(t, start(t, metal.Options{Geometry: tilesFrom(5)}), f.Files[len(f.Files)-1])
+		be := start(t, metal.Options{Geometry: tilesFrom(5)})
+		m := loadFamily(t, be, f.Files[len(f.Files)-1])
 		t.Logf("log-probabilities differ by at most %.2g", modeltest.Compare(t, m, f.Prompts[1:3], tolerance))
 		if f.MTP != nil {
 			off := modeltest.CompareMTP(t, m, f)
 			require.Less(t, off, tolerance)
 			t.Logf("logits of the MTP layer differ by at most %.2g", off)
+		}
+		if f.Assistant != nil {
+			off := modeltest.CompareAssistant(t, be, m, f)
+			require.Less(t, off, tolerance)
+			t.Logf("logits of drafts differ by at most %.2g", off)
 		}
 	})
 }

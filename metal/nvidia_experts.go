@@ -17,7 +17,7 @@ type nvidiaExperts struct {
 type (
 	nvidiaRouteArgs struct {
 		n, experts, rows, used, xStride, dstStride uint32
-		sigmoid, normalise, biased                 uint32
+		sigmoid, normalise, biased, scaled         uint32
 		scale                                      float32
 	}
 	rowRouteArgs struct {
@@ -121,7 +121,7 @@ func (o *route) args(rows int) nvidiaRouteArgs {
 	a := nvidiaRouteArgs{
 		n: uint32(weightOf(o.router).in), experts: uint32(o.shape.Experts), rows: uint32(rows), used: uint32(o.shape.Used),
 		xStride: uint32(o.x.Stride), dstStride: uint32(o.dst.Stride), sigmoid: flag(o.shape.Gating == compute.GatingSigmoid),
-		normalise: flag(o.shape.Normalise), biased: flag(o.bias != nil), scale: o.shape.Scale,
+		normalise: flag(o.shape.Normalise), biased: flag(o.bias != nil), scaled: flag(o.shape.Scaled), scale: o.shape.Scale,
 	}
 	if o.shape.BiasLogits {
 		a.biased *= 2

@@ -35,6 +35,10 @@ type (
 		t     compute.Tensor
 		limit float32
 	}
+	activating struct {
+		dst, gate, up compute.Tensor
+		activation    compute.Activation
+	}
 	top struct {
 		dst, logits compute.Tensor
 		k           int
@@ -123,6 +127,7 @@ type collector struct {
 	norms         []norm
 	affines       []affine
 	gatings       []gating
+	activatings   []activating
 	softCaps      []softCap
 	tops          []top
 	drawings      []drawing
@@ -150,7 +155,7 @@ type call struct {
 func (c *collector) reset() {
 	*c = collector{
 		collected: c.collected[:0], operands: c.operands[:0], rows: c.rows[:0], embeddings: c.embeddings[:0], gathers: c.gathers[:0], norms: c.norms[:0],
-		affines: c.affines[:0], gatings: c.gatings[:0], softCaps: c.softCaps[:0], tops: c.tops[:0], drawings: c.drawings[:0], products: c.products[:0], gatedProducts: c.gatedProducts[:0], ropeStores: c.ropeStores[:0],
+		affines: c.affines[:0], gatings: c.gatings[:0], activatings: c.activatings[:0], softCaps: c.softCaps[:0], tops: c.tops[:0], drawings: c.drawings[:0], products: c.products[:0], gatedProducts: c.gatedProducts[:0], ropeStores: c.ropeStores[:0],
 		latents: c.latents[:0], absorbs: c.absorbs[:0], attentions: c.attentions[:0], shortConvs: c.shortConvs[:0], expands: c.expands[:0], routes: c.routes[:0],
 		gatedExperts: c.gatedExperts[:0], expertsAdds: c.expertsAdds[:0], stateOperations: c.stateOperations.reset(),
 	}
@@ -198,6 +203,10 @@ func (c *collector) Gate(dst, gate compute.Tensor) { collect(c, &c.gatings, gati
 
 func (c *collector) SoftCap(t compute.Tensor, limit float32) {
 	collect(c, &c.softCaps, softCap{t, limit})
+}
+
+func (c *collector) Activate(dst, gate, up compute.Tensor, act compute.Activation) {
+	collect(c, &c.activatings, activating{dst, gate, up, act})
 }
 
 func (c *collector) Top(dst, logits compute.Tensor, k int) { collect(c, &c.tops, top{dst, logits, k}) }

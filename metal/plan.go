@@ -45,6 +45,8 @@ func (p *plan) Weight(t gguf.Tensor) error {
 	return nil
 }
 
+func (p *plan) Table(t gguf.Tensor) error { return p.Weight(t) }
+
 func (p *plan) Buffer(rows, cols int, _ bool) {
 	p.steps += 4 * int64(rows) * int64(cols)
 	p.activations = max(p.activations, p.recorder.activationBytes(rows, cols))

@@ -9,6 +9,7 @@ type ropeStoreArgs struct {
 	stride, heads, kvHeads, keyDim, valueDim, dims, pageSize uint32
 	halves, biased, normed                                   uint32
 	eps                                                      float32
+	valuesNormed, valuesFromKeys                             uint32
 }
 
 func (o *ropeStore) portable(p *portable) {
@@ -17,6 +18,7 @@ func (o *ropeStore) portable(p *portable) {
 	a := ropeStoreArgs{
 		stride: uint32(o.qkv.Stride), heads: uint32(o.shape.Heads), kvHeads: uint32(o.shape.KVHeads), keyDim: uint32(o.shape.KeyDim),
 		valueDim: uint32(o.shape.ValueDim), pageSize: uint32(o.cache.shape.PageSize), biased: flag(o.proj.Bias != nil), normed: flag(o.proj.QueryNorm != nil), eps: o.proj.Eps,
+		valuesNormed: flag(o.proj.ValueNorm), valuesFromKeys: flag(o.proj.ValuesFromKeys),
 	}
 	angles := qkv
 	if r := o.rope; r != nil {

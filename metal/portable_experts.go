@@ -5,13 +5,14 @@ import "github.com/ingot-run/ingot/engine/compute"
 type routeArgs struct {
 	experts, used, dstStride   uint32
 	sigmoid, normalise, biased uint32 // biased: 1 for a bias of probabilities, 2 for one of logits
+	scaled                     uint32
 	scale                      float32
 }
 
 func (o *route) routeArgs() routeArgs {
 	a := routeArgs{
 		experts: uint32(o.shape.Experts), used: uint32(o.shape.Used), dstStride: uint32(o.dst.Stride), sigmoid: flag(o.shape.Gating == compute.GatingSigmoid),
-		normalise: flag(o.shape.Normalise), biased: flag(o.bias != nil), scale: o.shape.Scale,
+		normalise: flag(o.shape.Normalise), biased: flag(o.bias != nil), scaled: flag(o.shape.Scaled), scale: o.shape.Scale,
 	}
 	if o.shape.BiasLogits {
 		a.biased *= 2

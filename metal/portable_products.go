@@ -140,7 +140,14 @@ func (o *gatedProduct) portable(p *portable) {
 }
 
 type gateArgs struct {
-	cols, stride, dstStride, activation uint32
+	cols, gateStride, upStride, dstStride, activation uint32
+}
+
+func (o *activating) portable(p *portable) {
+	a := gateArgs{
+		cols: uint32(o.dst.Cols), gateStride: uint32(o.gate.Stride), upStride: uint32(o.up.Stride), dstStride: uint32(o.dst.Stride), activation: uint32(o.activation),
+	}
+	record(p.step, "gate", p.kernels.gate, byColumn(o.dst.Cols, o.dst.Rows), &a, at(o.gate), at(o.up), into(o.dst))
 }
 
 // gateSeparately is GatedMatMul for weights of two types, and for activations that no product
@@ -151,8 +158,8 @@ func (p *portable) gateSeparately(o *gatedProduct, multiply func(products *produ
 		both := compute.Tensor{Buffer: &p.scratch.memory, Rows: to - from, Cols: 2 * out, Stride: 2 * out}
 		p.products = append(p.products, product{dst: both, x: o.x.Span(from, to), weights: hold(&p.operands, o.gate, o.up)})
 		multiply(&p.products[len(p.products)-1]) // in the step's list, since a new product would be allocated
-		a := gateArgs{cols: uint32(out), stride: uint32(both.Stride), dstStride: uint32(o.dst.Stride), activation: uint32(o.activation)}
-		record(p.step, "gate", p.kernels.gate, byColumn(out, to-from), &a, at(both), into(o.dst.Span(from, to)))
+		g := activating{dst: o.dst.Span(from, to), gate: both.Slice(0, out), up: both.Slice(out, out), activation: o.activation}
+		g.portable(p)
 	})
 }
 

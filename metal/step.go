@@ -32,10 +32,12 @@ type step struct {
 	retired  []indices            // input buffers that were too small and that steps in flight may still use
 	before   int                  // number of buffers in retired that were added before the current step
 
-	slotMapping Binding // [groups of layers][rows] of Slot in kernels/pages.h
-	slots       []int32 // the values of slotMapping
-	located     []bool  // [groups of layers] locate has set the group's slots
-	tokens      Binding // [rows] token ids as float32, tokenStep values apart
+	slotMapping Binding   // [groups of layers][rows] of Slot in kernels/pages.h
+	slots       []int32   // the values of slotMapping
+	located     []bool    // [groups of layers] locate has set the group's slots
+	groupTables [][]int32 // [groups of layers] the values of tables
+	divided     []bool    // [groups of layers] divide has changed the group's page tables
+	tokens      Binding   // [rows] token ids as float32, tokenStep values apart
 	tokenStep   int
 	tables      Binding // page tables of all groups of layers: in each group, those of all sequences, one after another
 	long        bool    // the step may occupy the GPU too long for one command buffer
@@ -160,8 +162,12 @@ func (s *step) mapPages() {
 	s.slotMapping, s.slots = s.take(slotInts * rows * groups)
 	s.located = slices.Grow(s.located[:0], groups)[:groups]
 	clear(s.located)
+	s.divided = slices.Grow(s.divided[:0], groups)[:groups]
+	clear(s.divided)
+	s.groupTables = s.groupTables[:0]
 	first := 0
 	for group := range groups {
+		begin := first
 		slots, row := s.slots[slotInts*group*rows:], 0
 		for _, seq := range s.batch.Seqs {
 			for range seq.Rows {
@@ -170,6 +176,7 @@ func (s *step) mapPages() {
 			}
 			first += copy(tables[first:], seq.Table(group))
 		}
+		s.groupTables = append(s.groupTables, tables[begin:first])
 	}
 }
 

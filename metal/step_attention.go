@@ -5,15 +5,29 @@ package metal
 type stored struct{ keys, values, slots Binding }
 
 func (s *step) stored(c *cache, layer int) stored {
-	group, in := layer/c.shape.Layers, layer%c.shape.Layers
+	group, in, part, parts := c.shape.Place(layer)
+	s.divide(group, parts)
 	slots := Binding{s.slotMapping.Buffer, s.slotMapping.Offset + slotBytes*group*len(s.batch.Tokens)}
-	return stored{Binding{Buffer: c.keys[in]}, Binding{Buffer: c.values[in]}, slots}
+	return stored{Binding{c.keys[in], part * c.partBytes(c.shape.KeyCols/parts)}, Binding{c.values[in], part * c.partBytes(c.shape.ValueCols/parts)}, slots}
+}
+
+// divide changes a group's page tables, once a step, to numbers of the pages' parts: the first part
+// of a page has the page's number times the number of parts.
+func (s *step) divide(group, parts int) {
+	if parts == 1 || s.divided[group] {
+		return
+	}
+	s.divided[group] = true
+	for i := range s.groupTables[group] {
+		s.groupTables[group][i] *= int32(parts)
+	}
 }
 
 // locate sets the slots of the step's rows in the slot mapping of the layer's group of layers, once
 // a step. The slots depend on the cache's page size, which is the same for all layers of a step.
 func (s *step) locate(c *cache, layer int) {
-	size, group, row := int32(c.shape.PageSize), layer/c.shape.Layers, 0
+	group, _, _, parts := c.shape.Place(layer)
+	size, row := int32(c.shape.PageSize), 0
 	if s.located[group] {
 		return
 	}
@@ -23,7 +37,7 @@ func (s *step) locate(c *cache, layer int) {
 		pages := seq.Table(group)
 		for range seq.Rows {
 			p := s.batch.Positions[row]
-			slots[slotInts*row+1] = pages[p/size]*size + p%size
+			slots[slotInts*row+1] = pages[p/size]*int32(parts)*size + p%size
 			row++
 		}
 	}

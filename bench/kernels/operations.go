@@ -32,7 +32,7 @@ var kernelsOf = map[string]string{
 	"attn_q_a": metal.Product, "attn_q_b": metal.Product, "attn_kv_a_mqa": metal.Product, "attn_v_b": metal.Product,
 	"ffn_down": metal.Product, "ffn_down_shexp": metal.Product, "nextn.eh_proj": metal.Product, "output": metal.Product,
 	"attn_k_b": metal.Absorb, "ffn_gate": metal.GatedProduct, "ffn_gate_shexp": metal.GatedProduct,
-	"ffn_gate_inp": metal.Product, "ffn_gate_exps": metal.GatedExperts, "ffn_down_exps": metal.ExpertsAdd,
+	"ffn_gate_inp": metal.Product, "ffn_gate_exps": metal.GatedExperts, "ffn_gate_up_exps": metal.GatedExperts, "ffn_down_exps": metal.ExpertsAdd,
 }
 
 // Operations lists the operations of a model's file on a GPU with a cache of type kv. Operations
@@ -68,6 +68,9 @@ func Operations(f *gguf.File, kv gguf.Type) ([]Operation, error) {
 		o := Operation{Kernel: kernel, Type: t.Type, In: t.Shape[0], Out: t.Shape[1], Matrices: 1}
 		if len(t.Shape) == 3 {
 			o.Matrices = t.Shape[2]
+		}
+		if strings.HasSuffix(t.Name, "ffn_gate_up_exps.weight") {
+			o.Out /= 2 // the rows of the gate, then those of up
 		}
 		if kernel == metal.GatedExperts || kernel == metal.ExpertsAdd {
 			o.Used = int(used)

@@ -20,6 +20,7 @@ var families = []struct {
 	{decoderNames, parseDecoder},
 	{glmNames, parseGLM},
 	{hybridNames, parseHybrid},
+	{gemma4Names, parseGemma4},
 }
 
 // Names lists the names that Parse accepts, for messages.

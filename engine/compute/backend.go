@@ -33,6 +33,8 @@ type Backend interface {
 	// Weight makes a weight from a tensor. The tensor's data can be memory-mapped; they must stay
 	// readable until Close. Weights of quantised tensors stay quantised in the backend's memory.
 	Weight(t gguf.Tensor) (Weight, error)
+	// Table is like Weight, for a tensor that only Embed reads.
+	Table(t gguf.Tensor) (Weight, error)
 	// Buffer makes a matrix of float32 for use in steps.
 	Buffer(rows, cols int) (Tensor, error)
 	// Rope makes the table of rotations for positions 0 to positions-1.
@@ -76,6 +78,8 @@ type Preparer interface {
 type Plan interface {
 	// Weight adds the memory of a weight made from a tensor. It does not read the tensor's data.
 	Weight(t gguf.Tensor) error
+	// Table is like Weight, for a tensor that only Embed reads.
+	Table(t gguf.Tensor) error
 	// Buffer adds the memory of a matrix. multiplied reports whether operations multiply its rows
 	// with weights.
 	Buffer(rows, cols int, multiplied bool)
@@ -123,7 +127,12 @@ type CacheShape struct {
 	// Layers is the number of layers whose keys and values a page holds. A model with more layers
 	// is divided into groups of this many layers: layer l of the model is layer l%Layers of group
 	// l/Layers. Each group has a separate page table; see Seq.
-	Layers   int
+	Layers int
+	// Parts, if not nil, has a number for each group: the number of its layers that share the
+	// memory of one layer. Such a layer has 1/Parts of KeyCols and ValueCols per position, and the
+	// group has Parts·Layers layers. Layer l of the model is then layer l%n of group l/n, where n
+	// is the number of layers of the group with the most; see Place.
+	Parts    []int
 	Pages    int // number of pages
 	PageSize int // number of positions per page
 	KeyCols  int
@@ -134,10 +143,29 @@ type CacheShape struct {
 	Type gguf.Type
 }
 
+// Place returns where a layer of the model is: its group, the number of the layer whose memory it
+// uses, its part of this memory, and the number of parts.
+func (s *CacheShape) Place(layer int) (group, in, part, parts int) {
+	n, parts := s.Layers, 1
+	if s.Parts != nil {
+		n *= slices.Max(s.Parts)
+	}
+	group, in = layer/n, layer%n
+	if s.Parts != nil {
+		parts = s.Parts[group]
+	}
+	return group, in / parts, in % parts, parts
+}
+
 // Check returns an error if a size is too small or if the type is not one of gguf.CacheTypes.
 func (s CacheShape) Check() error {
 	if s.Layers < 1 || s.Pages < 1 || s.PageSize < 1 || s.KeyCols < 1 || s.ValueCols < 0 {
 		return fmt.Errorf("shape %+v is not possible: ValueCols must be at least 0, and all other sizes at least 1", s)
+	}
+	for _, parts := range s.Parts {
+		if parts < 1 || s.KeyCols%parts != 0 || s.ValueCols%parts != 0 {
+			return fmt.Errorf("shape %+v is not possible: a layer's keys and values cannot be divided into %d parts", s, parts)
+		}
 	}
 	if !slices.Contains(gguf.CacheTypes(), s.Type) {
 		return fmt.Errorf("type %v is not supported (supported: %s)", s.Type, gguf.Names(gguf.CacheTypes()))

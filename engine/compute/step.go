@@ -21,6 +21,9 @@ type Step interface {
 	Affine(t Tensor, scale float32, bias Weight)
 	// SoftCap limits values in place: t[r] = limit·tanh(t[r]/limit).
 	SoftCap(t Tensor, limit float32)
+	// Activate writes the gated activation of two tensors, value by value: dst = act(gate, up). dst
+	// may be gate or up.
+	Activate(dst, gate, up Tensor, act Activation)
 	// MatMul writes the products of x with all weights side by side: dst[r] = [w0·x[r], w1·x[r],
 	// …].
 	MatMul(dst, x Tensor, w ...Weight)
@@ -32,7 +35,8 @@ type Step interface {
 	// RopeStore changes the rows of qkv in place and stores their keys and values in the cache. A
 	// row of qkv is [queries Heads*KeyDim | keys KVHeads*KeyDim | values KVHeads*ValueDim].
 	// RopeStore adds the projection's bias, then norms each head of the queries and keys, then
-	// rotates these heads. If rope is nil, nothing is rotated.
+	// rotates these heads. If rope is nil, nothing is rotated. shape.KVHeads can be 0: a row then
+	// has only queries, and nothing is stored.
 	RopeStore(qkv Tensor, p Projection, shape AttentionShape, rope Rope, cache Cache, layer int)
 	// Latents norms and rotates MLA's compressed projections, and stores the latent and the key in
 	// the cache. A row of the tensor a is [q | c | k_pe]: the compressed query, the latent and the
@@ -66,7 +70,8 @@ type Step interface {
 	// then their weights. The expert with the highest score is first; of experts with equal scores,
 	// the lower index is first. Indices are stored as floats, which represent them exactly, so that
 	// a routing is an ordinary buffer. router has shape {in, experts}. bias can be nil;
-	// shape.BiasLogits selects what it is added to.
+	// shape.BiasLogits selects what it is added to. Its length is the number of experts, or twice
+	// this number with shape.Scaled.
 	Route(dst, x Tensor, router, bias Weight, shape RouteShape)
 	// GatedExperts writes the gated activations of each row's chosen experts, then those of the
 	// shared experts, if there are any: dst[r] = [first expert in routing[r] | … | shared experts].
@@ -183,6 +188,11 @@ type Projection struct {
 	Bias               Weight // {length of a row of qkv}, or nil
 	QueryNorm, KeyNorm Weight // {KeyDim} gains of the RMS norms of each head of the queries and keys; both are nil for no norms
 	Eps                float32
+	// ValueNorm norms each head of the values, without a gain: v/sqrt(mean(v²)+Eps).
+	ValueNorm bool
+	// ValuesFromKeys sets the values to the keys, after the bias and before the norms. KeyDim and
+	// ValueDim must be the same.
+	ValuesFromKeys bool
 }
 
 // Activation is the function that joins the gate and up products of a feed-forward network.
@@ -209,13 +219,15 @@ const (
 // logits of all experts into probabilities. The Used experts with the highest probability+bias are
 // chosen. An expert's weight is its probability without the bias, times Scale. If Normalise is set,
 // the probabilities are first divided by the sum of the chosen experts' probabilities. If
-// BiasLogits is set, the bias is added to the logits instead of the probabilities.
+// BiasLogits is set, the bias is added to the logits instead of the probabilities. If Scaled is
+// set, the bias has a second half, with a factor for each expert's weight.
 type RouteShape struct {
 	Experts    int
 	Used       int
 	Gating     Gating
 	BiasLogits bool
 	Normalise  bool
+	Scaled     bool
 	Scale      float32
 }
 
@@ -239,4 +251,5 @@ type RopeFreqs struct {
 	Freqs  []float32 // [dims/2] radians per position
 	Scale  float32   // factor of sine and cosine; 1 except with YaRN
 	Halves bool
+	First  int // position for which a table has its first row: rows are rotated as if all positions were larger by First
 }

@@ -80,7 +80,7 @@ func (f RopeFreqs) Table(positions int) ([]float32, error) {
 	for p := range positions {
 		for _, freq := range f.Freqs {
 			// The angle is rounded to float32, as in the reference implementations.
-			sin, cos := math.Sincos(float64(float32(p) * freq))
+			sin, cos := math.Sincos(float64(float32(p+f.First) * freq))
 			table = append(table, float32(cos)*f.Scale, float32(sin)*f.Scale)
 		}
 	}

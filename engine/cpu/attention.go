@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/ingot-run/ingot/engine/compute"
@@ -9,18 +10,32 @@ import (
 func (s *step) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute.AttentionShape, table compute.Rope, kv compute.Cache, layer int) {
 	t := &s.byRow
 	t.src, t.shape, t.rope, t.cache = qkv, shape, nil, kv.(*cache)
-	t.group, t.layer = t.cache.at(layer)
+	t.group, t.keys, t.values = t.cache.at(layer)
 	if table != nil {
 		t.rope = table.(*rope)
 	}
 	t.bias, t.gain, t.second, t.eps = vectorOf(p.Bias), vectorOf(p.QueryNorm), vectorOf(p.KeyNorm), p.Eps
+	t.valueNorm, t.valuesFromKeys = p.ValueNorm, p.ValuesFromKeys
+	if p.ValueNorm && len(s.ones) != shape.ValueDim {
+		s.ones = slices.Repeat([]float32{1}, shape.ValueDim)
+	}
 	t.run((*rowsTask).ropeStore, qkv.Rows, 2*qkv.Cols)
 }
 
 func (t *rowsTask) ropeStore(thread, r int) {
 	s, c, line := t.step, t.cache, row(t.src, r)
 	queries, keys := t.shape.Heads*t.shape.KeyDim, t.shape.KVHeads*t.shape.KeyDim
+	values := line[queries+keys:][:t.shape.KVHeads*t.shape.ValueDim]
 	addTo(line, t.bias)
+	if t.valuesFromKeys {
+		copy(values, line[queries:])
+	}
+	if t.valueNorm {
+		for at := 0; at < len(values); at += t.shape.ValueDim {
+			head := values[at : at+t.shape.ValueDim]
+			s.norm(thread, head, head, s.ones, t.eps)
+		}
+	}
 	if t.gain != nil {
 		for at := 0; at < queries+keys; at += t.shape.KeyDim {
 			head, gain := line[at:at+t.shape.KeyDim], t.gain
@@ -33,9 +48,12 @@ func (t *rowsTask) ropeStore(thread, r int) {
 	if t.rope != nil {
 		s.rotate(thread, line, line, t.rope, s.batch.Positions[r], t.shape.Heads+t.shape.KVHeads, t.shape.KeyDim, t.shape.KeyDim)
 	}
+	if keys == 0 {
+		return
+	}
 	page, slot := s.slot(c, t.group, r)
-	s.store(thread, c, c.keys[t.layer], line[queries:queries+keys], t.shape.KeyDim, page, slot)
-	s.store(thread, c, c.values[t.layer], line[queries+keys:][:t.shape.KVHeads*t.shape.ValueDim], t.shape.ValueDim, page, slot)
+	s.store(thread, c, t.keys, c.shape.KeyCols, line[queries:queries+keys], t.shape.KeyDim, page, slot)
+	s.store(thread, c, t.values, c.shape.ValueCols, values, t.shape.ValueDim, page, slot)
 }
 
 // attention is the task of Attention. A part is a block of queries that read the same keys: some
@@ -46,7 +64,8 @@ type attention struct {
 	dst, q compute.Tensor
 	shape  compute.AttentionShape
 	cache  *cache
-	layer  int       // number of the layer in its group
+	keys   []byte    // the layer's keys; see cache.at
+	values []byte    // the layer's values; nil if they are the first columns of the keys
 	sinks  []float32 // a score per query head, or nil
 	blocks []queryBlock
 }
@@ -72,8 +91,8 @@ const (
 func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
 	t := &s.attention
 	t.dst, t.q, t.shape, t.cache, t.sinks = dst, q, shape, kv.(*cache), vectorOf(shape.Sinks)
-	group, in := t.cache.at(layer)
-	t.layer = in
+	group, keys, values := t.cache.at(layer)
+	t.keys, t.values = keys, values
 	t.blocks = t.blocks[:0]
 	share := dst.Rows * shape.Heads / (4 * len(s.scratch))
 	first, longest := 0, 0
@@ -156,9 +175,9 @@ func (t *attention) scores(thread int, b queryBlock, begin, longest, stride int)
 	size := c.shape.PageSize
 	for i, from := begin/size, begin/size*size; from < longest; i, from = i+1, from+size {
 		n := min(size, longest-from)
-		a.K = s.load(thread, c, c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, b.pages[i], int(b.kvHead), n, m.keys)
+		a.K = s.load(thread, c, t.keys, c.shape.KeyCols, t.shape.KeyDim, b.pages[i], int(b.kvHead), n, m.keys)
 		a.Out, a.Positions = &m.attention[from], int64(n)
-		if a.Next, a.NextBytes = t.prefetch(c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, b, i+1, longest); a.Next == nil {
+		if a.Next, a.NextBytes = t.prefetch(t.keys, c.shape.KeyCols, t.shape.KeyDim, b, i+1, longest); a.Next == nil {
 			a.Next, a.NextBytes = t.prefetchValues(b, begin/size, longest)
 		}
 		c.scores(a)
@@ -179,10 +198,10 @@ func (t *attention) prefetch(layer []byte, cols, dims int, b queryBlock, i, long
 }
 
 func (t *attention) prefetchValues(b queryBlock, i, longest int) (unsafe.Pointer, int64) {
-	if t.cache.values == nil {
-		return t.prefetch(t.cache.keys[t.layer], t.cache.shape.KeyCols, t.shape.KeyDim, b, i, longest)
+	if t.values == nil {
+		return t.prefetch(t.keys, t.cache.shape.KeyCols, t.shape.KeyDim, b, i, longest)
 	}
-	return t.prefetch(t.cache.values[t.layer], t.cache.shape.ValueCols, t.shape.ValueDim, b, i, longest)
+	return t.prefetch(t.values, t.cache.shape.ValueCols, t.shape.ValueDim, b, i, longest)
 }
 
 // weigh adds weighted values of positions [begin, longest) to the results of a block's queries. All
@@ -229,10 +248,10 @@ func (t *attention) pageValues(thread int, b queryBlock, i, n int) (unsafe.Point
 	s, c := t.step, t.cache
 	page, head := b.pages[i], int(b.kvHead)
 	m := &s.scratch[thread]
-	if c.values == nil {
-		return s.load(thread, c, c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, page, head, n, m.keys), t.shape.KeyDim
+	if t.values == nil {
+		return s.load(thread, c, t.keys, c.shape.KeyCols, t.shape.KeyDim, page, head, n, m.keys), t.shape.KeyDim
 	}
-	return s.load(thread, c, c.values[t.layer], c.shape.ValueCols, t.shape.ValueDim, page, head, n, m.pageValues), t.shape.ValueDim
+	return s.load(thread, c, t.values, c.shape.ValueCols, t.shape.ValueDim, page, head, n, m.pageValues), t.shape.ValueDim
 }
 
 func (s *step) Latents(dst, a compute.Tensor, qGain, kvGain compute.Weight, eps float32, table compute.Rope, kv compute.Cache, layer int) {
@@ -242,7 +261,7 @@ func (s *step) Latents(dst, a compute.Tensor, qGain, kvGain compute.Weight, eps 
 		t.second = qGain.(*weight).vector
 	}
 	t.rope, t.cache = table.(*rope), kv.(*cache)
-	t.group, t.layer = t.cache.at(layer)
+	t.group, t.keys, t.values = t.cache.at(layer)
 	t.run((*rowsTask).latents, a.Rows, 2*a.Cols)
 }
 
@@ -257,7 +276,7 @@ func (t *rowsTask) latents(thread, r int) {
 	s.rotate(thread, key, key, t.rope, s.batch.Positions[r], 1, 0, 0)
 	page, slot := s.slot(t.cache, t.group, r)
 	line = line[:t.cache.shape.KeyCols]
-	s.store(thread, t.cache, t.cache.keys[t.layer], line, len(line), page, slot)
+	s.store(thread, t.cache, t.keys, len(line), line, len(line), page, slot)
 }
 
 func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Rope) {

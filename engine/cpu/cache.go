@@ -24,9 +24,21 @@ type cache struct {
 	valueBytes int
 }
 
-// at returns the group of a layer of the model, and the layer's number in the group. Each group has
-// its own page table.
-func (c *cache) at(layer int) (group, in int) { return layer / c.shape.Layers, layer % c.shape.Layers }
+// at returns the group of a layer of the model, whose page table it uses, and its keys and values,
+// from the layer's part of a page on.
+func (c *cache) at(layer int) (group int, keys, values []byte) {
+	group, in, part, parts := c.shape.Place(layer)
+	keys = c.part(c.keys[in], c.shape.KeyCols, part, parts)
+	if c.values != nil {
+		values = c.part(c.values[in], c.shape.ValueCols, part, parts)
+	}
+	return group, keys, values
+}
+
+func (c *cache) part(layer []byte, cols, part, parts int) []byte {
+	values := part * (cols / parts) * c.shape.PageSize
+	return layer[values/c.shape.Type.BlockSize()*c.shape.Type.BlockBytes():]
+}
 
 func (c *cache) Shape() compute.CacheShape { return c.shape }
 
@@ -72,8 +84,8 @@ func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([][]byte, er
 	return layers, nil
 }
 
-// rows returns the address of a head's rows in a page, from the given slot on. The layer has cols
-// values per slot and dims values per head.
+// rows returns the address of a head's rows in a page, from the given slot on. All layers that
+// share the memory have cols values per slot together. The layer has dims values per head.
 func (c *cache) rows(layer []byte, cols, dims int, page int32, head, slot int) unsafe.Pointer {
 	at := (int(page)*cols+head*dims)*c.shape.PageSize + slot*dims
 	size, block := c.shape.Type.BlockBytes(), c.shape.Type.BlockSize()
@@ -81,10 +93,10 @@ func (c *cache) rows(layer []byte, cols, dims int, page int32, head, slot int) u
 }
 
 // store writes the keys or the values of one position to a slot of a page. src has the heads one
-// after another, each with dims values.
-func (b *Backend) store(thread int, c *cache, layer []byte, src []float32, dims int, page int32, slot int) {
+// after another, each with dims values. For cols, see rows.
+func (b *Backend) store(thread int, c *cache, layer []byte, cols int, src []float32, dims int, page int32, slot int) {
 	for head := range len(src) / dims {
-		b.encode(thread, c, c.rows(layer, len(src), dims, page, head, slot), src[head*dims:(head+1)*dims])
+		b.encode(thread, c, c.rows(layer, cols, dims, page, head, slot), src[head*dims:(head+1)*dims])
 	}
 }
 

@@ -24,6 +24,9 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 func (t *rowsTask) choose(thread, r int) {
 	probs, dst, shape := row(t.src, r), row(t.dst, r), t.route
 	bias := t.bias
+	if shape.Scaled {
+		bias = bias[:shape.Experts]
+	}
 	if shape.BiasLogits {
 		addTo(probs, bias)
 		bias = nil
@@ -50,6 +53,9 @@ func (t *rowsTask) choose(thread, r int) {
 	}
 	for k := range weights {
 		weights[k] *= scale
+		if shape.Scaled {
+			weights[k] *= t.bias[shape.Experts+int(ids[k])]
+		}
 	}
 }
 

@@ -34,6 +34,14 @@ func (p *plan) Weight(t gguf.Tensor) error {
 	return nil
 }
 
+// Table implements compute.Plan. The rows stay in the file.
+func (p *plan) Table(t gguf.Tensor) error {
+	if _, err := compute.ShapeOf(t); err != nil {
+		return fmt.Errorf("tensor %s: %w", t.Name, err)
+	}
+	return nil
+}
+
 func (p *plan) Buffer(rows, cols int, multiplied bool) {
 	p.steps += 4 * int64(rows) * int64(cols)
 	if multiplied {

@@ -62,6 +62,12 @@ func (l *shards) SoftCap(t compute.Tensor, limit float32) {
 	l.add(operation{dst: t, scale: limit}, func(o *operation, s *step, p part) { s.SoftCap(p.dst, o.scale) })
 }
 
+func (l *shards) Activate(dst, gate, up compute.Tensor, act compute.Activation) {
+	l.add(operation{dst: dst, x: gate, routing: up, activation: act}, func(o *operation, s *step, p part) {
+		s.Activate(p.dst, p.x, p.routing, o.activation)
+	})
+}
+
 func (l *shards) MatMul(dst, x compute.Tensor, w ...compute.Weight) {
 	l.add(operation{dst: dst, x: x, ws: w}, func(o *operation, s *step, p part) { s.MatMul(p.dst, p.x, o.ws...) })
 }

@@ -16,7 +16,7 @@ func (s *step) ShortConv(c, b, x compute.Tensor, w compute.Weight, shape compute
 func (s *step) storeGated(b, x compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
 	t := &s.byRow
 	t.dst, t.src, t.shape, t.cache = x, b, shape, kv.(*cache)
-	t.group, t.layer = t.cache.at(layer)
+	t.group, t.keys, t.values = t.cache.at(layer)
 	t.run((*rowsTask).storeGated, x.Rows, 2*x.Cols)
 }
 
@@ -33,10 +33,10 @@ func (t *rowsTask) storeGated(thread, r int) {
 func (t *rowsTask) stored(line []float32, page int32, slot int, do func(head []float32, at unsafe.Pointer)) {
 	c, keys := t.cache, t.shape.KVHeads*t.shape.KeyDim
 	for at := 0; at < min(keys, len(line)); at += t.shape.KeyDim {
-		do(line[at:at+t.shape.KeyDim], c.rows(c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, page, at/t.shape.KeyDim, slot))
+		do(line[at:at+t.shape.KeyDim], c.rows(t.keys, c.shape.KeyCols, t.shape.KeyDim, page, at/t.shape.KeyDim, slot))
 	}
 	for at := keys; at < len(line); at += t.shape.ValueDim {
-		do(line[at:at+t.shape.ValueDim], c.rows(c.values[t.layer], c.shape.ValueCols, t.shape.ValueDim, page, (at-keys)/t.shape.ValueDim, slot))
+		do(line[at:at+t.shape.ValueDim], c.rows(t.values, c.shape.ValueCols, t.shape.ValueDim, page, (at-keys)/t.shape.ValueDim, slot))
 	}
 }
 
@@ -44,7 +44,7 @@ func (t *rowsTask) stored(line []float32, page int32, slot int, do func(head []f
 func (s *step) convolveStored(c, x compute.Tensor, w compute.Weight, shape compute.AttentionShape, kv compute.Cache, layer int) {
 	t := &s.byRow
 	t.dst, t.src, t.shape, t.cache, t.gain = c, x, shape, kv.(*cache), w.(*weight).vector
-	t.group, t.layer = t.cache.at(layer)
+	t.group, t.keys, t.values = t.cache.at(layer)
 	t.run((*rowsTask).convolveStored, c.Rows, 4*c.Cols)
 }
 

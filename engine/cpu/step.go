@@ -26,6 +26,7 @@ type step struct {
 	delta     delta
 	scan      scan
 	byRow     rowsTask
+	ones      []float32 // gains of norms without a gain
 }
 
 func (s *step) begin(b *Backend) {
@@ -91,7 +92,8 @@ type rowsTask struct {
 	rope      *rope
 	cache     *cache
 	group     int // group of layers
-	layer     int // number of the layer in its group
+	keys      []byte
+	values    []byte // the layer's keys and values; see cache.at
 	shape     compute.AttentionShape
 	outStride int
 	inStride  int
@@ -102,6 +104,10 @@ type rowsTask struct {
 	draws     []compute.Draw
 	earlier   compute.Tensor
 	steps     int
+
+	gateTensor, upTensor      compute.Tensor
+	activation                compute.Activation
+	valueNorm, valuesFromKeys bool
 }
 
 // An operation over fewer than soloValues values stays on one thread. A part of a larger operation
@@ -208,6 +214,19 @@ func (t *rowsTask) softCap(_, i int) {
 	for i, v := range line[:min(len(line), capped)] {
 		line[i] = float32(limit * math.Tanh(float64(v)/limit))
 	}
+}
+
+func (s *step) Activate(dst, gate, up compute.Tensor, act compute.Activation) {
+	t := &s.byRow
+	t.dst, t.gateTensor, t.upTensor, t.activation = dst, gate, up, act
+	t.run((*rowsTask).activate, dst.Rows, expValues*dst.Cols)
+}
+
+func (t *rowsTask) activate(thread, r int) {
+	a := &t.step.scratch[thread].gateBy
+	dst, gate, up := row(t.dst, r), row(t.gateTensor, r), row(t.upTensor, r)
+	a.Kind, a.Dst, a.Gate, a.Up, a.N = int64(t.activation), &dst[0], &gate[0], &up[0], int64(len(dst))
+	t.step.kernels.Gate(a)
 }
 
 func addTo(dst, v []float32) {

@@ -51,6 +51,15 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	return w, nil
 }
 
+// Table implements compute.Backend. It copies nothing: Embed reads the rows in the file.
+func (b *Backend) Table(t gguf.Tensor) (compute.Weight, error) {
+	shape, err := compute.ShapeOf(t)
+	if err != nil {
+		return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
+	}
+	return &weight{tensor: t, in: shape.In, out: shape.Out, matrices: shape.Matrices}, nil
+}
+
 const packedParts = 16
 
 type packing struct {

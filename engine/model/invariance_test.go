@@ -15,7 +15,11 @@ import (
 )
 
 // invarianceLimits has room for sequences of up to 40 positions.
-var invarianceLimits = model.Limits{Rows: 64, Outputs: 64, Context: 64, Pages: 40, PageSize: 8, States: 5}
+var invarianceLimits = model.Limits{Rows: 64, Outputs: 64, Context: 64, Pages: invariancePages * invarianceGroups, PageSize: 8, States: 5}
+
+// invariancePages is the number of pages of a group of layers, of which a model has at most
+// invarianceGroups.
+const invariancePages, invarianceGroups = 40, 6
 
 // TestBatchInvariance computes sequences in different steps: one sequence in one step, one row per
 // step, in chunks, and mixed with other sequences. Logits and drafts must have the same bits in all
@@ -100,13 +104,13 @@ func run(t *testing.T, path string, threads int, all [][]int32, plan func(left [
 			first := len(all[i]) - left[i]
 			known := min(n, len(all[i])-1-first) // rows that are followed by a token
 			if known > 0 {
-				draft.Seqs = append(draft.Seqs, compute.Seq{Rows: known, Pages: tables[i]})
+				draft.Seqs = append(draft.Seqs, compute.Seq{Rows: known, Pages: tables[i][0], Further: tables[i][1:]})
 			}
 			state := compute.SeqState{From: i, Slot: i} // all rows are generated ones, which a step may divide anywhere
 			if first == 0 {
 				state.From = -1
 			}
-			step.Seqs = append(step.Seqs, compute.Seq{Rows: n, Pages: tables[i], State: state})
+			step.Seqs = append(step.Seqs, compute.Seq{Rows: n, Pages: tables[i][0], Further: tables[i][1:], State: state})
 			for p := first; p < first+n; p++ {
 				if p < first+known {
 					states = append(states, int32(len(step.Tokens)))
@@ -139,11 +143,17 @@ func run(t *testing.T, path string, threads int, all [][]int32, plan func(left [
 	return out
 }
 
-// pageTables returns page tables for n sequences. It deals out the pages in turn.
-func pageTables(n int) [][]int32 {
-	tables := make([][]int32, n)
-	for page := range invarianceLimits.Pages {
-		tables[page%n] = append(tables[page%n], int32(page))
+// pageTables returns page tables for n sequences: [sequence][group of layers]. It deals out the
+// pages of a group in turn.
+func pageTables(n int) [][][]int32 {
+	tables := make([][][]int32, n)
+	for i := range tables {
+		tables[i] = make([][]int32, invarianceGroups)
+		for group := range tables[i] {
+			for page := i; page < invariancePages; page += n {
+				tables[i][group] = append(tables[i][group], int32(group*invariancePages+page))
+			}
+		}
 	}
 	return tables
 }

@@ -369,8 +369,9 @@ func (l *loader) cache(c Config, lim Limits) compute.Cache {
 	if l.err != nil {
 		return nil
 	}
+	groups := c.Groups(lim)
 	cache, err := l.be.Cache(compute.CacheShape{
-		Layers: c.Groups(lim).Layers, Pages: lim.Pages, PageSize: lim.PageSize, KeyCols: c.KeyCols, ValueCols: c.ValueCols, Type: lim.KV,
+		Layers: groups.Layers, Parts: groups.Parts, Pages: lim.Pages, PageSize: lim.PageSize, KeyCols: c.KeyCols, ValueCols: c.ValueCols, Type: lim.KV,
 	})
 	l.fail(err)
 	return cache

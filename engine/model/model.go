@@ -28,9 +28,18 @@ type Config struct {
 	DraftLayers  int // MTP layers
 	Window       int // positions to which layers with a window attend; 0 if there are none
 	Sliding      int // number of layers of the cache with a window
+	// Shared is the number of the trunk's last layers that store no keys and values. Each attends
+	// to those of an earlier layer.
+	Shared int
+	// Assistant reports whether the model only drafts for another one, to whose keys and values it
+	// attends. It stores none. See LoadAssistant.
+	Assistant bool
 	// KeyCols and ValueCols are the numbers of values of one position in a layer of the cache; see
 	// compute.CacheShape.
 	KeyCols, ValueCols int
+	// FullParts and SlidingParts are the numbers of layers without and with a window that store as
+	// many values together as KeyCols and ValueCols say; 0 means 1. One of them is 1.
+	FullParts, SlidingParts int
 	// KeyDim and ValueDim are the numbers of values of one head's key and value.
 	KeyDim, ValueDim int
 	// States has the sizes of the recurrent layers' states, without Slots and Drafts. It is zero if
@@ -44,12 +53,15 @@ type Config struct {
 
 // CachedLayers returns the number of layers of the cache, including those of MTP layers.
 func (c Config) CachedLayers() int {
-	return c.Layers + c.DraftLayers - c.States.Layers + c.ExtraLayers
+	return c.Layers + c.DraftLayers - c.Shared - c.States.Layers + c.ExtraLayers
 }
 
 // PositionBytes returns the bytes of one position in the cache of all layers, with values of type
 // t. The values of a head must fill whole blocks of t.
 func (c Config) PositionBytes(t gguf.Type) (int, error) {
+	if c.Assistant {
+		return 0, nil
+	}
 	keyBytes, err := t.RowBytes(c.KeyDim)
 	if err != nil {
 		return 0, fmt.Errorf("a head's key: %w", err)
@@ -67,7 +79,25 @@ func (c Config) PositionBytes(t gguf.Type) (int, error) {
 		return 0, fmt.Errorf("a position of the KV cache takes %d bytes in each of %d layers, but the maximum is %d bytes in all layers: %w",
 			position, layers, maxPosition, ErrUnsupported)
 	}
-	return layers * position, nil
+	full, sliding := c.stored()
+	return full*position/max(c.FullParts, 1) + sliding*position/max(c.SlidingParts, 1), nil
+}
+
+// Grouped reports whether the layers of the model have several page tables with any limits.
+func (c Config) Grouped() bool { return max(c.FullParts, 1) != max(c.SlidingParts, 1) }
+
+// stored returns the numbers of layers of the cache without and with a window. A cache has at least
+// one layer, also if all layers of the model are recurrent.
+func (c Config) stored() (full, sliding int) {
+	return max(c.CachedLayers(), 1) - c.Sliding, c.Sliding
+}
+
+// WindowedBytes returns the part of PositionBytes that layers with a window store.
+func (c Config) WindowedBytes(t gguf.Type) (int, error) {
+	all, err := c.PositionBytes(t)
+	full, sliding := c.stored()
+	of, one := sliding*max(c.FullParts, 1), full*max(c.SlidingParts, 1)
+	return all / max(of+one, 1) * of, err
 }
 
 // maxPosition is the maximum number of bytes of a position in the cache of all layers. Large models
@@ -166,6 +196,8 @@ var families = map[string]family{
 	"qwen3":          decoderFamily(qwen3),
 	"qwen3moe":       decoderFamily(qwen3moe),
 	"gemma3":         slidingFamily(gemma3, gemma3Window),
+	"gemma4":         {gemma4Config, loadGemma4},
+	assistantArch:    {assistantConfig, planAssistant},
 	"gpt-oss":        slidingFamily(gptOSS, gptOSSWindow),
 	"glm4":           decoderFamily(glm4),
 	"glm4moe":        decoderFamily(glm4moe),

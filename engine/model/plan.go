@@ -56,6 +56,10 @@ func (b *planBackend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	return plannedWeight{t}, b.plan.Weight(t)
 }
 
+func (b *planBackend) Table(t gguf.Tensor) (compute.Weight, error) {
+	return plannedWeight{t}, b.plan.Table(t)
+}
+
 // Buffer adds the memory of a buffer. The buffer of logits, which has a column per token of the
 // vocabulary, is not multiplied with weights. All other buffers are counted as if they were
 // multiplied with weights.

@@ -85,7 +85,7 @@ func (l *loader) divideFreqs(f []float64, name string) {
 		return
 	}
 	t := l.tensor(name, len(f))
-	if l.err != nil {
+	if l.err != nil || l.planning {
 		return
 	}
 	for i, by := range t.Values() {

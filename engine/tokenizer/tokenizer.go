@@ -1,6 +1,6 @@
 // Package tokenizer converts text to a model's token ids and back, with the vocabulary of its GGUF
-// file. It supports byte-level byte-pair encoding ("gpt2") and SentencePiece's byte-pair encoding
-// ("llama").
+// file. It supports byte-level byte-pair encoding ("gpt2"), SentencePiece's byte-pair encoding
+// ("llama"), and byte-pair encoding of characters by merges ("gemma4").
 package tokenizer
 
 import (
@@ -39,7 +39,7 @@ type Tokenizer struct {
 // A syllable of Korean has 3 bytes, and its three letters have 9.
 const maxComposed = 3
 
-// encoder is one of the two kinds of byte-pair encoding.
+// encoder is one of the kinds of byte-pair encoding.
 type encoder interface {
 	// encode appends the ids of a part of a text to dst. The part has no special tokens.
 	// afterSpecial reports whether the part is at the start of the whole text or follows a special
@@ -106,8 +106,15 @@ func load(meta *gguf.Metadata) (*Tokenizer, error) {
 			return nil, err
 		}
 		t.encoder, t.dropSpace = e, e.addSpacePrefix
+	case "gemma4":
+		if t.vocab, err = loadVocabulary(meta, true); err != nil {
+			return nil, err
+		}
+		if t.encoder, err = newCharBPE(meta, t.vocab); err != nil {
+			return nil, err
+		}
 	default:
-		return nil, fmt.Errorf("metadata %smodel: %q is not supported (supported: gpt2, llama)", prefix, model)
+		return nil, fmt.Errorf("metadata %smodel: %q is not supported (supported: gemma4, gpt2, llama)", prefix, model)
 	}
 	if err := t.vocab.checkSpecial(); err != nil {
 		return nil, err

@@ -133,7 +133,7 @@ func TestNewRefuses(t *testing.T) {
 		want string
 	}{
 		"no model":       {without("model"), "tokenizer.ggml.model: missing"},
-		"model":          {with(byteLevel(), func(f *file) { f.set("model", "bert") }), `"bert" is not supported (supported: gpt2, llama)`},
+		"model":          {with(byteLevel(), func(f *file) { f.set("model", "bert") }), `"bert" is not supported (supported: gemma4, gpt2, llama)`},
 		"no tokens":      {without("tokens"), "tokenizer.ggml.tokens: missing"},
 		"empty":          {with(byteLevel(), func(f *file) { f.tokens = []string{} }), "has 0 tokens"},
 		"no merges":      {without("merges"), "tokenizer.ggml.merges: missing"},

@@ -150,7 +150,7 @@ func flag(meta *gguf.Metadata, key string, fallback bool) (bool, error) {
 // would then never stop. Only tokens that the file marks as control tokens are used.
 var endTexts = []string{
 	"<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|EOT|>",
-	"<end_of_turn>", "<｜end▁of▁sentence｜>",
+	"<end_of_turn>", "<turn|>", "<｜end▁of▁sentence｜>",
 }
 
 // glmEndTexts are the texts of tokens that end an answer in GLM's vocabularies. These have no token
@@ -175,6 +175,15 @@ func (v *vocabulary) harmonyEnds() {
 		v.stop = slices.DeleteFunc(v.stop, func(id int32) bool { return id == end })
 	}
 	v.stop = append(v.stop, done, call)
+}
+
+// gemmaEnds adds the token with which Gemma 4 begins the result of a tool: the model generates it
+// after its calls, and then waits for the results. Files mark it as user-defined.
+func (v *vocabulary) gemmaEnds() {
+	_, turns := v.ids["<turn|>"]
+	if id, ok := v.ids["<|tool_response>"]; ok && turns {
+		v.stop = append(v.stop, id)
+	}
 }
 
 func (v *vocabulary) loadEnds(meta *gguf.Metadata) error {
@@ -210,6 +219,7 @@ func (v *vocabulary) loadEnds(meta *gguf.Metadata) error {
 		}
 	}
 	v.harmonyEnds()
+	v.gemmaEnds()
 	slices.Sort(v.stop)
 	v.stop = slices.Compact(v.stop)
 	return nil

@@ -12,6 +12,7 @@ struct RouteArgs {
     uint sigmoid;   // 1 for sigmoid, 0 for softmax
     uint normalise;
     uint biased;    // 0 for no bias, 1 if the bias is added to probabilities, 2 if it is added to logits
+    uint scaled;    // 1 if the bias is followed by a factor for each expert's weight
     float scale;
 };
 
@@ -69,7 +70,10 @@ inline void choose(device const float* logits, device const float* bias, constan
     }
     float scale = args.normalise != 0 ? args.scale / (weights + 1e-20f) : args.scale;
     if (lane == 0) {
-        for (uint k = 0; k < args.used; k++) shared[args.used + k] *= scale;
+        for (uint k = 0; k < args.used; k++) {
+            float factor = args.scaled != 0 ? bias[args.experts + uint(shared[k])] : 1.0f;
+            shared[args.used + k] = shared[args.used + k] * scale * factor;
+        }
     }
     simdgroup_barrier(mem_flags::mem_threadgroup);
 }

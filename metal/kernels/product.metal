@@ -107,21 +107,22 @@ kernel void gated_product(
 
 struct GateArgs {
     uint cols;
-    uint stride;      // distance of rows, each of which has the gate products followed by the up products
+    uint gate_stride;
+    uint up_stride;
     uint dst_stride;
     uint activation;
 };
 
-// gate computes the gated activation from gate and up products that another kernel has written.
-// Grid: (columns / 64, rows).
+// gate computes the gated activation of values that other kernels have written. Grid: (columns /
+// 64, rows).
 kernel void gate(
-    device const float* src [[buffer(0)]],
-    device float* dst [[buffer(1)]],
-    constant GateArgs& args [[buffer(2)]],
+    device const float* gates [[buffer(0)]],
+    device const float* ups [[buffer(1)]],
+    device float* dst [[buffer(2)]],
+    constant GateArgs& args [[buffer(3)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]]) {
     uint i = group.x * COPY_THREADS + tid;
     if (i >= args.cols) return;
-    src += group.y * args.stride + i;
-    dst[group.y * args.dst_stride + i] = activate(args.activation, src[0], src[args.cols]);
+    dst[group.y * args.dst_stride + i] = activate(args.activation, gates[group.y * args.gate_stride + i], ups[group.y * args.up_stride + i]);
 }

@@ -16,7 +16,16 @@ struct RopeStoreArgs {
     uint biased;  // 1 if there is a bias
     uint normed;  // 1 if heads are normalised
     float eps;
+    uint values_normed;     // 1 if the heads of the values are normalised
+    uint values_from_keys;  // 1 if the values are the keys before their norm
 };
+
+// head_scale returns the factor with which a simdgroup normalises a head.
+inline float head_scale(device const float* x, uint dims, float eps, uint lane) {
+    float sum = 0;
+    for (uint i = lane; i < dims; i += 32) sum = fma(x[i], x[i], sum);
+    return rsqrt(tree_sum(sum) / float(dims) + eps);
+}
 
 // rope_store adds the bias to a row [queries | keys | values], normalises and rotates the heads of
 // queries and keys, all in place, and stores keys and values. A threadgroup processes a row, and
@@ -46,12 +55,20 @@ kernel void rope_store(
         for (uint i = tid; i < cols; i += simdgroups * 32) qkv[i] += bias[i];
         threadgroup_barrier(mem_flags::mem_device);
     }
+    if ((args.values_normed | args.values_from_keys) != 0) {
+        for (uint head = simdgroup; head < args.kv_heads; head += simdgroups) {
+            device float* x = qkv + normed_heads * args.key_dim + head * args.value_dim;
+            device const float* from = args.values_from_keys != 0 ? qkv + (args.heads + head) * args.key_dim : x;
+            float scale = args.values_normed != 0 ? head_scale(from, args.value_dim, args.eps, lane) : 1.0f;
+            simdgroup_barrier(mem_flags::mem_device);
+            for (uint i = lane; i < args.value_dim; i += 32) x[i] = from[i] * scale;
+        }
+        threadgroup_barrier(mem_flags::mem_device);
+    }
     for (uint head = simdgroup; head < normed_heads; head += simdgroups) {
         device float* x = qkv + head * args.key_dim;
         if (args.normed != 0) {
-            float sum = 0;
-            for (uint i = lane; i < args.key_dim; i += 32) sum = fma(x[i], x[i], sum);
-            float scale = rsqrt(tree_sum(sum) / float(args.key_dim) + args.eps);
+            float scale = head_scale(x, args.key_dim, args.eps, lane);
             device const float* gain = head < args.heads ? q_gain : k_gain;
             for (uint i = lane; i < args.key_dim; i += 32) x[i] = x[i] * scale * gain[i];
             simdgroup_barrier(mem_flags::mem_device);

@@ -42,6 +42,15 @@ func TestFindsWrongArguments(t *testing.T) {
 		{"no bias added", "Affine", func(s site) compute.Step { return plainAffine{s, 0, false} }},
 		{"gated by itself", "Gate", func(s site) compute.Step { return gatedByItself{s} }},
 		{"another limit", "SoftCap", func(s site) compute.Step { return otherLimit{s} }},
+		{"gate and up of tensors exchanged", "Activate", func(s site) compute.Step { return swapped{s} }},
+		{"values not normed", "RopeStore", func(s site) compute.Step {
+			return projected{s, func(p *compute.Projection) { p.ValueNorm = false }}
+		}},
+		{"values not from keys", "RopeStore", func(s site) compute.Step {
+			return projected{s, func(p *compute.Projection) { p.ValuesFromKeys = false }}
+		}},
+		{"another part", "Attention", func(s site) compute.Step { return otherPart{s} }},
+		{"weights of experts not scaled", "Route", func(s site) compute.Step { return unscaledExperts{s} }},
 		{"another activation", "GatedMatMul", func(s site) compute.Step { return siluOnly{s} }},
 		{"another activation of experts", "GatedExperts", func(s site) compute.Step { return siluOnly{s} }},
 		{"no biases of experts", "GatedExperts", func(s site) compute.Step { return unbiased{s} }},
@@ -211,6 +220,36 @@ func (s swapped) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight, act
 
 func (s swapped) ShortConv(c, b, x compute.Tensor, w compute.Weight, shape compute.AttentionShape, cache compute.Cache, layer int) {
 	s.Step.ShortConv(c, x, b, w, shape, cache, layer)
+}
+
+func (s swapped) Activate(dst, gate, up compute.Tensor, act compute.Activation) {
+	s.Step.Activate(dst, up, gate, act)
+}
+
+// otherPart reads from another layer that shares the memory of the right one.
+type otherPart struct{ site }
+
+func (s otherPart) Attention(dst, q compute.Tensor, shape compute.AttentionShape, cache compute.Cache, layer int) {
+	c := cache.Shape()
+	if _, _, part, parts := c.Place(layer); parts > 1 {
+		layer += (part+1)%parts - part
+	}
+	s.Step.Attention(dst, q, shape, cache, layer)
+}
+
+type unscaledExperts struct{ site }
+
+func (s unscaledExperts) Route(dst, x compute.Tensor, router, bias compute.Weight, shape compute.RouteShape) {
+	if shape.Scaled {
+		defer func() {
+			for _, row := range s.be.Floats(dst) {
+				for k := range shape.Used {
+					row[shape.Used+k] /= 1.5
+				}
+			}
+		}()
+	}
+	s.Step.Route(dst, x, router, bias, shape)
 }
 
 type setting struct{ site }

@@ -21,6 +21,7 @@ var headShapes = []headShape{
 	{4, 2, 20, 12, 6, 3},
 	{5, 1, 12, 7, 12, 5},
 	{2, 1, 128, 128, 128, 16},
+	{3, 1, 512, 512, 512, 16},
 }
 
 type headShape struct{ heads, kvHeads, key, value, rope, pageSize int }
@@ -56,12 +57,14 @@ func (r *rig) vary(c *pagedSequences, turn int) {
 	if turn%4 != 0 {
 		c.queryNorm, c.keyNorm = r.matrix(gguf.TypeF32, c.shape.KeyDim), r.matrix(gguf.TypeF32, c.shape.KeyDim)
 	}
+	c.valueNorm = turn%3 == 1
+	c.valuesFromKeys = turn%4 >= 2 && c.shape.KeyDim == c.shape.ValueDim
 }
 
 const headEps = 1e-3
 
 func (c *pagedSequences) projection() compute.Projection {
-	return compute.Projection{Eps: headEps, Bias: c.bias.optional(), QueryNorm: c.queryNorm.optional(), KeyNorm: c.keyNorm.optional()}
+	return compute.Projection{Eps: headEps, Bias: c.bias.optional(), QueryNorm: c.queryNorm.optional(), KeyNorm: c.keyNorm.optional(), ValueNorm: c.valueNorm, ValuesFromKeys: c.valuesFromKeys}
 }
 
 // roped returns the row of queries, keys and values that is expected after RopeStore. line is the
@@ -73,8 +76,15 @@ func (c *pagedSequences) roped(line []float32, position int) []approx {
 			out[i] = out[i].plus(approx{value: float64(b)})
 		}
 	}
-	queries := c.shape.Heads * c.shape.KeyDim
-	for at := 0; at < queries+c.shape.KVHeads*c.shape.KeyDim; at += c.shape.KeyDim {
+	queries, keys := c.shape.Heads*c.shape.KeyDim, c.shape.KVHeads*c.shape.KeyDim
+	values := out[queries+keys : queries+keys+c.shape.KVHeads*c.shape.ValueDim]
+	if c.valuesFromKeys {
+		copy(values, out[queries:])
+	}
+	for at := 0; c.valueNorm && at < len(values); at += c.shape.ValueDim {
+		normHead(values[at:at+c.shape.ValueDim], slices.Repeat([]float32{1}, c.shape.ValueDim))
+	}
+	for at := 0; at < queries+keys; at += c.shape.KeyDim {
 		head := out[at : at+c.shape.KeyDim]
 		if c.queryNorm != nil {
 			gain := c.queryNorm
@@ -113,7 +123,7 @@ func (c *pagedSequences) rotate(head []approx, position int) {
 		if c.freqs.Halves {
 			first, second = i, i+len(c.freqs.Freqs)
 		}
-		head[first], head[second] = rotated(head[first], head[second], float64(position)*float64(f), float64(c.freqs.Scale))
+		head[first], head[second] = rotated(head[first], head[second], float64(position+c.freqs.First)*float64(f), float64(c.freqs.Scale))
 	}
 }
 
@@ -131,8 +141,34 @@ func checkRopeStore(r *rig) {
 	for i, h := range append([]headShape{{4, 1, 64, 64, 32, 16}, {3, 3, 48, 16, 40, 4}}, headShapes...) {
 		c := r.grouped(h.heads, h.kvHeads, h.key, h.value, h.rope, h.pageSize, r.lengths(h.pageSize)...)
 		r.vary(c, i)
-		r.verifyStore(fmt.Sprintf("store heads %+v, bias %v, norms %v, halves %v, unrotated %v", h, c.bias != nil, c.queryNorm != nil, c.freqs.Halves, c.unrotated), c, c.roped)
+		r.verifyStore(fmt.Sprintf("store heads %+v, bias %v, norms %v, halves %v, unrotated %v, values normed %v, values from keys %v",
+			h, c.bias != nil, c.queryNorm != nil, c.freqs.Halves, c.unrotated, c.valueNorm, c.valuesFromKeys), c, c.roped)
 	}
+	r.checkQueries()
+}
+
+// checkQueries rotates rows that have only queries. Nothing is stored.
+func (r *rig) checkQueries() {
+	c := r.grouped(3, 1, 64, 64, 64, 16, r.lengths(16)...)
+	r.vary(c, 1)
+	c.bias, c.valueNorm, c.valuesFromKeys = nil, false, false
+	rope, attended := r.rope(c), c.shape
+	c.shape.KVHeads = 0
+	rows, groups := r.drawRows(c)
+	q := r.normal(len(rows), 3*64)
+	m := &memory{cache: r.newCache(compute.CacheShape{Layers: 1, Pages: c.pages(), PageSize: c.pageSize, KeyCols: 64, ValueCols: 64})}
+	for range c.lines {
+		m.pages = append(m.pages, make([]int32, c.pages()))
+	}
+	r.verify(operation{
+		what:   fmt.Sprintf("rotate %d queries of %d values", attended.Heads, attended.KeyDim),
+		groups: groups,
+		compute: func(chosen []int) [][]float32 {
+			t := r.sheet(pick(q, chosen))
+			return r.run(m.batch(pick(rows, chosen)), func(s compute.Step) { s.RopeStore(t.Tensor, c.projection(), c.shape, rope, m.cache, 0) }, t)
+		},
+		compare: func(row int, got []float32) error { return within(got, c.roped(q[row], rows[row].position)) },
+	})
 }
 
 // verifyStore checks RopeStore or Latents, whichever c.store calls. want returns the expected row
@@ -169,8 +205,8 @@ func checkAttention(r *rig) {
 	for i, h := range headShapes {
 		for _, kind := range cacheTypes(i, h.key, h.value) {
 			c := r.grouped(h.heads, h.kvHeads, h.key, h.value, h.rope, h.pageSize, r.lengths(h.pageSize)...)
-			c.kind = kind
-			r.verifyAttention(fmt.Sprintf("attention of heads %+v", h), c)
+			c.kind, c.parts = kind, 1<<(i%3)
+			r.verifyAttention(fmt.Sprintf("attention of heads %+v, %d parts", h, c.parts), c)
 		}
 	}
 	// Scores of a few hundred, whose exponentials are too large for float32.

@@ -79,7 +79,7 @@ func failure(tb testing.TB, run func(tb testing.TB)) error {
 // operations are the operations that write a tensor, except Embed. Every check makes its inputs
 // with Embed, so a fault in Embed would fail every check. TestFindsWrongArguments covers Embed.
 var operations = []string{
-	"Gather", "RMSNorm", "RMSNormAdd", "Affine", "SoftCap", "MatMul", "MatMulAdd", "GatedMatMul", "RopeStore", "Latents", "Absorb", "Attention", "ShortConv", "Expand",
+	"Gather", "RMSNorm", "RMSNormAdd", "Affine", "SoftCap", "Activate", "MatMul", "MatMulAdd", "GatedMatMul", "RopeStore", "Latents", "Absorb", "Attention", "ShortConv", "Expand",
 	"Route", "GatedExperts", "ExpertsAdd", "Convolve", "DeltaNet", "Scan", "GatedNorm", "Gate", "Top", "Draw",
 }
 
@@ -201,6 +201,10 @@ func (s *spoiled) Affine(t compute.Tensor, scale float32, bias compute.Weight) {
 
 func (s *spoiled) SoftCap(t compute.Tensor, limit float32) {
 	s.on("SoftCap", t, func() { s.Step.SoftCap(t, limit) })
+}
+
+func (s *spoiled) Activate(dst, gate, up compute.Tensor, act compute.Activation) {
+	s.on("Activate", dst, func() { s.Step.Activate(dst, gate, up, act) })
 }
 
 func (s *spoiled) MatMul(dst, x compute.Tensor, w ...compute.Weight) {

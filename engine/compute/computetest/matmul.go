@@ -110,6 +110,13 @@ func gated(act compute.Activation, gate, up *matrix, i int, x []float32, gateBia
 			g[o] = g[o].plus(approx{value: float64(gateBias.values[i*gate.out+o])})
 			u[o] = u[o].plus(approx{value: float64(upBias.values[i*gate.out+o])})
 		}
+	}
+	return activated(act, g, u)
+}
+
+// activated returns the gated activations of g and u. It changes g.
+func activated(act compute.Activation, g, u []approx) []approx {
+	for o := range g {
 		switch act {
 		case compute.SiLU:
 			g[o] = g[o].silu().times(u[o])

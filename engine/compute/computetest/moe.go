@@ -23,7 +23,7 @@ func (c *router) String() string {
 func (c *router) probabilities(x []float32) []approx {
 	logits := c.w.product(0, x)
 	if c.shape.BiasLogits {
-		for i, b := range c.bias.values {
+		for i, b := range c.bias.values[:c.shape.Experts] {
 			logits[i] = logits[i].plus(approx{value: float64(b)})
 		}
 	}
@@ -56,7 +56,7 @@ func (c *router) compare(x, got []float32) error {
 	probs := c.probabilities(x)
 	scores := slices.Clone(probs)
 	if c.bias != nil && !c.shape.BiasLogits {
-		for i, b := range c.bias.values {
+		for i, b := range c.bias.values[:c.shape.Experts] {
 			scores[i] = scores[i].plus(approx{value: float64(b)})
 		}
 	}
@@ -87,6 +87,9 @@ func (c *router) compare(x, got []float32) error {
 			scale.tol = 2 * scale.value * (sum.tol/sum.value + 4*float32Step)
 		}
 		want[k] = probs[id].times(scale)
+		if c.shape.Scaled {
+			want[k] = want[k].times(approx{value: float64(c.bias.values[c.shape.Experts+id])})
+		}
 		want[k].tol += tiny
 	}
 	if err := within(got[used:], want); err != nil {
@@ -106,11 +109,15 @@ func checkRoute(r *rig) {
 		{Experts: 1, Used: 1, Gating: compute.GatingSoftmax, Normalise: true, Scale: 1},
 		{Experts: 5, Used: 2, Gating: compute.GatingSigmoid, Scale: 1},
 		{Experts: 32, Used: 4, Gating: compute.GatingSoftmax, BiasLogits: true, Normalise: true, Scale: 1},
+		{Experts: 128, Used: 8, Gating: compute.GatingSoftmax, Normalise: true, Scaled: true, Scale: 1},
+		{Experts: 32, Used: 4, Gating: compute.GatingSigmoid, BiasLogits: true, Scaled: true, Scale: 0.5},
 	}
 	for i, shape := range cases {
 		in, rows := r.among(1, 300), r.among(1, 20)
 		c := &router{shape: shape, w: r.matrix([]gguf.Type{gguf.TypeF32, gguf.TypeF32, gguf.TypeF16}[i%3], in, shape.Experts)}
-		if i%2 == 0 {
+		if shape.Scaled {
+			c.bias = r.matrix(gguf.TypeF32, 2*shape.Experts)
+		} else if i%2 == 0 {
 			c.bias = r.matrix(gguf.TypeF32, shape.Experts)
 		}
 		x := r.normal(rows, in)

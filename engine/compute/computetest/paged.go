@@ -19,6 +19,8 @@ type pagedSequences struct {
 	// Optional parts of grouped-query attention; nil for none.
 	bias, queryNorm, keyNorm, sinks *matrix
 	unrotated                       bool
+	valueNorm, valuesFromKeys       bool
+	parts                           int // layers that share the memory of one layer; 0 for one
 	// lines are the rows whose keys and values are stored: [sequence][position][column].
 	lines [][][]float32
 	// shared is the number of whole pages that each sequence shares with the first sequence:
@@ -68,14 +70,14 @@ func (r *rig) rope(c *pagedSequences) compute.Rope {
 }
 
 // freqs returns the frequencies for rotating dims values of a head. Some rotations are scaled, as
-// with YaRN.
+// with YaRN, and are those of the next position.
 func (r *rig) freqs(dims int) compute.RopeFreqs {
 	f := compute.RopeFreqs{Freqs: make([]float32, dims/2), Scale: 1}
 	for i := range f.Freqs {
 		f.Freqs[i] = float32(math.Pow(10000, -float64(2*i)/float64(dims)))
 	}
 	if r.rand.IntN(2) == 0 {
-		f.Scale = 1.25
+		f.Scale, f.First = 1.25, 1
 	}
 	return f
 }
@@ -83,7 +85,8 @@ func (r *rig) freqs(dims int) compute.RopeFreqs {
 // memory is a cache that holds the sequences of a check in one of its layers.
 type memory struct {
 	cache  compute.Cache
-	layer  int       // in one of layerGroups groups
+	group  int       // one of layerGroups groups
+	layer  int       // in the group
 	pages  [][]int32 // [sequence] page table of the layer's group
 	others []int32   // a page table of the other groups
 	spare  int32     // a page that belongs to no sequence
@@ -97,7 +100,7 @@ func (m *memory) batch(rows []seqRow) *compute.Batch {
 	for i := range b.Seqs {
 		seq := &b.Seqs[i]
 		tables := slices.Repeat([][]int32{m.others}, layerGroups)
-		tables[m.layer/m.cache.Shape().Layers] = seq.Pages
+		tables[m.group] = seq.Pages
 		seq.Pages, seq.Further = tables[0], tables[1:]
 	}
 	return b
@@ -109,7 +112,7 @@ func (m *memory) slide(b *compute.Batch, shape compute.AttentionShape) {
 	first := 0
 	for i := range b.Seqs {
 		tables := append([][]int32{b.Seqs[i].Pages}, b.Seqs[i].Further...)
-		pages := &tables[m.layer/m.cache.Shape().Layers]
+		pages := &tables[m.group]
 		*pages = slices.Clone(*pages)
 		for page := range shape.First(int(b.Positions[first])) / m.cache.Shape().PageSize {
 			(*pages)[page] = m.spare
@@ -125,11 +128,16 @@ func (m *memory) slide(b *compute.Batch, shape compute.AttentionShape) {
 func (r *rig) storeAll(c *pagedSequences, rope compute.Rope) *memory {
 	const layers = 2
 	pages := c.pages()
-	m := &memory{layer: r.rand.IntN(layerGroups * layers)}
-	m.cache = r.newCache(compute.CacheShape{
-		Layers: layers, Pages: pages, PageSize: c.pageSize, KeyCols: c.keyCols, ValueCols: c.valCols, Type: c.kind,
-	})
-	r.fillSlots(c, rope, m, layers)
+	parts := max(c.parts, 1)
+	m := &memory{group: r.rand.IntN(layerGroups)}
+	shape := compute.CacheShape{Layers: layers, Pages: pages, PageSize: c.pageSize, KeyCols: parts * c.keyCols, ValueCols: parts * c.valCols, Type: c.kind}
+	if parts > 1 {
+		shape.Parts = slices.Repeat([]int{1}, layerGroups)
+		shape.Parts[m.group] = parts
+	}
+	m.layer = m.group*layers*parts + r.rand.IntN(layers*parts)
+	m.cache = r.newCache(shape)
+	r.fillSlots(c, rope, m, layers*parts)
 	free := r.rand.Perm(pages)
 	for _, page := range r.rand.Perm(pages) {
 		m.others = append(m.others, int32(page))
@@ -167,6 +175,8 @@ func (r *rig) storeAll(c *pagedSequences, rope compute.Rope) *memory {
 	return m
 }
 
+// fillSlots writes large values to all slots of the memory's group, which has the given number of
+// layers.
 func (r *rig) fillSlots(c *pagedSequences, rope compute.Rope, m *memory, layers int) {
 	slots := m.cache.Shape().Pages * c.pageSize
 	table := make([]int32, m.cache.Shape().Pages)
@@ -186,9 +196,9 @@ func (r *rig) fillSlots(c *pagedSequences, rope compute.Rope, m *memory, layers 
 			}
 		}
 		t := r.sheet(lines)
-		b := batch(seqRows, [][]int32{table})
+		filled := memory{cache: m.cache, group: m.group, pages: [][]int32{table}, others: table}
 		for layer := range layers {
-			r.step(b, func(s compute.Step) { c.store(s, t.Tensor, rope, m.cache, layer) })
+			r.step(filled.batch(seqRows), func(s compute.Step) { c.store(s, t.Tensor, rope, m.cache, m.group*layers+layer) })
 		}
 	}
 }

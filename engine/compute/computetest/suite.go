@@ -34,6 +34,7 @@ var checks = []check{
 	{"RMSNormAdd", checkRMSNormAdd},
 	{"Affine", checkAffine},
 	{"SoftCap", checkSoftCap},
+	{"Activate", checkActivate},
 	{"MatMul", checkMatMul},
 	{"MatMulAdd", checkMatMulAdd},
 	{"GatedMatMul", checkGatedMatMul},

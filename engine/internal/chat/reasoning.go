@@ -2,25 +2,42 @@ package chat
 
 import "strings"
 
-// The tags around the reasoning that precedes an answer. Most reasoning models use these tags.
-// Other tags are not recognised.
-const (
-	thinkOpen  = "<think>"
-	thinkClose = "</think>"
+// TagPair has the tags around the reasoning that precedes an answer.
+type TagPair struct {
+	Open, Close string
+	// label is a text after the opening tag that is not part of the reasoning.
+	label string
+}
+
+// The tags of Gemma 4, and those of most other models. Further tags are not recognised.
+var (
+	Think    = TagPair{Open: "<think>", Close: "</think>"}
+	Channels = TagPair{Open: "<|channel>", Close: "<channel|>", label: "thought\n"}
 )
 
-// ThinkTags are the tags around reasoning.
-var ThinkTags = []string{thinkOpen, thinkClose}
+// reasoningTags returns the tags of which a template contains the closing one.
+func reasoningTags(template string) (tags TagPair, ok bool) {
+	for _, tags := range []TagPair{Think, Channels} {
+		if strings.Contains(template, tags.Close) {
+			return tags, true
+		}
+	}
+	return Think, false
+}
 
-// Reasons reports whether the model's answers can begin with reasoning between <think> and
-// </think>.
+// Reasons reports whether the model's answers can begin with reasoning between Tags.
 func (t *Template) Reasons() bool { return t.reasons }
+
+// Tags returns the tags around reasoning.
+func (t *Template) Tags() TagPair { return t.tags }
 
 // Splitter separates the reasoning of an answer from its content while the answer is generated. It
 // removes the tags and the line breaks next to them.
 type Splitter struct {
-	state splitState
-	held  string // text that is not returned yet, because it may be part of a tag or the space before a tag
+	tags     TagPair
+	state    splitState
+	labelled bool   // the text after the opening tag is past the label
+	held     string // text that is not returned yet, because it may be part of a tag, of a label or the space before a tag
 }
 
 type splitState int
@@ -34,11 +51,14 @@ const (
 
 // NewSplitter returns a splitter for the answer to a prompt. If the template has written the
 // opening tag at the end of the prompt, the answer begins with reasoning.
-func NewSplitter(prompt string) *Splitter {
-	if strings.HasSuffix(strings.TrimSpace(prompt), thinkOpen) {
-		return &Splitter{state: splitReasoning}
+func NewSplitter(tags TagPair, prompt string) *Splitter {
+	s := &Splitter{tags: tags}
+	prompt = strings.TrimSpace(prompt)
+	unlabelled := strings.TrimSuffix(prompt, strings.TrimSpace(tags.label))
+	if strings.HasSuffix(unlabelled, tags.Open) {
+		s.state, s.labelled = splitReasoning, unlabelled != prompt
 	}
-	return &Splitter{}
+	return s
 }
 
 // Reasoning reports whether the text so far ends within the reasoning.
@@ -53,21 +73,28 @@ func (s *Splitter) Next(text string, ended bool) (reasoning, content string) {
 	if s.state == splitStart {
 		rest := strings.TrimLeft(text, " \n")
 		switch {
-		case strings.HasPrefix(rest, thinkOpen):
-			s.state, text = splitReasoning, rest[len(thinkOpen):]
-		case strings.HasPrefix(thinkOpen, rest) && !ended:
+		case strings.HasPrefix(rest, s.tags.Open):
+			s.state, text = splitReasoning, rest[len(s.tags.Open):]
+		case strings.HasPrefix(s.tags.Open, rest) && !ended:
 			s.held = text
 			return "", ""
 		default:
 			s.state = splitContent
 		}
 	}
+	if s.state == splitReasoning && !s.labelled {
+		if strings.HasPrefix(s.tags.label, text) && text != s.tags.label && !ended {
+			s.held = text
+			return "", ""
+		}
+		s.labelled, text = true, strings.TrimPrefix(text, s.tags.label)
+	}
 	if s.state == splitReasoning {
-		before, after, closed := strings.Cut(text, thinkClose)
+		before, after, closed := strings.Cut(text, s.tags.Close)
 		if !closed {
 			keep := len(text)
 			if !ended {
-				keep -= overlap(text, thinkClose)
+				keep -= overlap(text, s.tags.Close)
 			}
 			keep = len(strings.TrimRight(text[:keep], "\n")) // a final line break may precede the closing tag
 			if ended {

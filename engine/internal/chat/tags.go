@@ -16,23 +16,24 @@ type Tags struct {
 	// Breaks are the tokens that consist of line breaks.
 	Breaks []int32
 
+	pair      TagPair
 	tokenizer *tokenizer.Tokenizer
-	crossing  [len(thinkClose)][]int32 // [bytes of the closing tag so far] tokens that complete the tag and add content
+	crossing  [][]int32 // [bytes of the closing tag so far] tokens that complete the tag and add content
 }
 
 // NewTags searches a vocabulary for the tokens.
-func NewTags(t *tokenizer.Tokenizer) *Tags {
-	tags := &Tags{tokenizer: t}
+func NewTags(t *tokenizer.Tokenizer, pair TagPair) *Tags {
+	tags := &Tags{pair: pair, tokenizer: t, crossing: make([][]int32, len(pair.Close))}
 	for id := range int32(t.Size()) {
 		text := tags.text(id)
 		trimmed := bytes.TrimLeft(text, " \n")
-		if bytes.HasPrefix(trimmed, []byte(thinkOpen)) && !bytes.Contains(text, []byte(thinkClose)) {
+		if bytes.HasPrefix(trimmed, []byte(pair.Open)) && !bytes.Contains(text, []byte(pair.Close)) {
 			tags.Openers = append(tags.Openers, id)
 		}
 		if len(text) > 0 && len(bytes.TrimLeft(text, "\n")) == 0 {
 			tags.Breaks = append(tags.Breaks, id)
 		}
-		if bytes.IndexByte(text, thinkClose[len(thinkClose)-1]) >= 0 {
+		if bytes.IndexByte(text, pair.Close[len(pair.Close)-1]) >= 0 {
 			tags.findCrossing(id, string(text))
 		}
 	}
@@ -41,7 +42,7 @@ func NewTags(t *tokenizer.Tokenizer) *Tags {
 
 func (t *Tags) findCrossing(id int32, text string) {
 	for begun := range t.crossing {
-		_, content, closes := strings.Cut(thinkClose[:begun]+text, thinkClose)
+		_, content, closes := strings.Cut(t.pair.Close[:begun]+text, t.pair.Close)
 		if closes && strings.TrimLeft(content, "\n") != "" {
 			t.crossing[begun] = append(t.crossing[begun], id)
 		}
@@ -81,11 +82,11 @@ const (
 
 // Begin returns the state at the start of an answer. prompt is the text at the end of the prompt.
 func (t *Tags) Begin(prompt string) Thinking {
-	th := Thinking{tags: t, splitter: *NewSplitter(prompt)}
+	th := Thinking{tags: t, splitter: *NewSplitter(t.pair, prompt)}
 	switch {
 	case th.splitter.Reasoning():
 		th.stage = StageReasoning
-	case len(t.Openers) > 0 && !strings.HasSuffix(strings.TrimSpace(prompt), thinkClose):
+	case len(t.Openers) > 0 && !strings.HasSuffix(strings.TrimSpace(prompt), t.pair.Close):
 		th.stage = StageStart
 	}
 	return th
@@ -108,7 +109,7 @@ func (t *Thinking) MayOpen() bool {
 // end of the closing tag and content. plain reports whether they are the same as in the middle of
 // the reasoning.
 func (t *Thinking) Crossing() (ids []int32, plain bool) {
-	begun := overlap(t.splitter.held, thinkClose)
+	begun := overlap(t.splitter.held, t.tags.pair.Close)
 	ids = t.tags.crossing[begun]
 	return ids, begun == 0 || slices.Equal(ids, t.tags.crossing[0])
 }

@@ -13,6 +13,11 @@ import (
 // token is a control token.
 func vocabulary(t *testing.T, tokens ...string) *Tags {
 	t.Helper()
+	return vocabularyOf(t, Think, tokens...)
+}
+
+func vocabularyOf(t *testing.T, pair TagPair, tokens ...string) *Tags {
+	t.Helper()
 	types := make([]int32, len(tokens))
 	for i := range types {
 		types[i] = 1
@@ -26,7 +31,7 @@ func vocabulary(t *testing.T, tokens ...string) *Tags {
 	meta.Set("tokenizer.ggml.merges", []string{})
 	tok, err := tokenizer.New(meta)
 	require.NoError(t, err)
-	return NewTags(tok)
+	return NewTags(tok, pair)
 }
 
 const (
@@ -119,6 +124,27 @@ func TestMayOpen(t *testing.T) {
 		}
 		require.Equal(t, c.open, th.MayOpen(), c.name)
 	}
+}
+
+// TestTagsOfChannels follows the reasoning of Gemma 4, whose tags are tokens.
+func TestTagsOfChannels(t *testing.T) {
+	t.Parallel()
+	const s, open, closed, label, newline, text, both = 0, 1, 2, 3, 4, 5, 6
+	tags := vocabularyOf(t, Channels, "<s>", "<|channel>", "<channel|>", "thought", "Ċ", "a", "<channel|>a")
+	require.Equal(t, []int32{open}, tags.Openers)
+	th := tags.Begin("hi<|turn>model\n")
+	require.True(t, th.MayOpen())
+	for _, id := range []int32{open, label, newline, text} {
+		th.Next(id)
+		require.Equal(t, StageReasoning, th.Stage())
+	}
+	crosses, _ := th.Crossing()
+	require.Equal(t, []int32{both}, crosses)
+	require.False(t, th.Next(closed))
+	require.Equal(t, StageGap, th.Stage())
+	require.True(t, th.Next(text))
+	begun := tags.Begin("hi<|turn>model\n<|channel>thought\n<channel|>")
+	require.Equal(t, StageContent, begun.Stage(), "the template has ended the reasoning")
 }
 
 // A model whose vocabulary has no opening tag does not begin to reason by itself.

@@ -32,6 +32,7 @@ type Template struct {
 	err       error           // why there is no usable template; nil if there is one
 	developer bool            // the template handles the role "developer"
 	reasons   bool            // the template contains the tags of reasoning
+	tags      TagPair         // the tags of reasoning
 	format    *tools.Format   // how the template writes tool calls; nil if it does not, or in an unknown format
 	tokens    []variable      // bos_token and eos_token, if the model has them
 }
@@ -71,10 +72,9 @@ func parse(source string) *Template {
 	if err != nil {
 		return &Template{err: fmt.Errorf("the model file's chat template cannot be used: %w", err)}
 	}
-	return &Template{
-		program: program, developer: strings.Contains(source, "developer"),
-		reasons: strings.Contains(source, thinkClose), format: tools.Find(source),
-	}
+	t := &Template{program: program, developer: strings.Contains(source, "developer"), format: tools.Find(source)}
+	t.tags, t.reasons = reasoningTags(source)
+	return t
 }
 
 // defaults are the values of variables that a chat does not set. As in Hugging Face transformers,

@@ -70,7 +70,7 @@ func TestRecordedTools(t *testing.T) {
 	for _, tool := range all.Tools {
 		list = append(list, generation.Tool{Name: tool.Function.Name, Description: tool.Function.Description, Parameters: string(tool.Function.Parameters)})
 	}
-	require.Len(t, all.Templates, 13)
+	require.Len(t, all.Templates, 14)
 	for name, want := range all.Templates {
 		tmpl := readTemplate(t, dir, name)
 		require.Equal(t, want.Format, tmpl.ToolFormat().Name, name)
@@ -120,7 +120,7 @@ var writtenTools = []generation.Tool{
 // randomText avoids the texts that end a value without quotes.
 func randomText(t *rapid.T) string {
 	s := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.SampledFrom([]rune("<>/\"'\\{}[]:,\n\t ab0é日🎉")))).Draw(t, "text")
-	for _, end := range []string{"</arg_value>", "</parameter>"} {
+	for _, end := range []string{"</arg_value>", "</parameter>", `<|"|>`} {
 		s = strings.ReplaceAll(s, end, "")
 	}
 	return s
@@ -160,6 +160,7 @@ type written struct {
 	content  bool   // a message can have content and calls
 	off      bool   // the template can turn thinking off
 	ends     string // the text after a message of the assistant
+	native   bool   // Gemma 4: keys are sorted and have no quotes, and only with thinking does the answer follow the prompt
 }
 
 // TestParseIsTheInverseOfRender renders 1,000 random calls with each template, and reads them from
@@ -168,20 +169,21 @@ func TestParseIsTheInverseOfRender(t *testing.T) {
 	t.Parallel()
 	dir := needTemplates(t)
 	for _, w := range []written{
-		{"GLM-4.6", false, true, true, ""},
-		{"GLM-4.7-Flash", false, true, true, ""},
-		{"GLM-5.2", false, true, true, ""},
-		{"Qwen-Qwen2.5-7B-Instruct", false, true, false, "<|im_end|>\n"},
-		{"Qwen-Qwen3-0.6B", false, true, true, "<|im_end|>\n"},
-		{"NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use", false, false, false, "<|im_end|>\n"},
-		{"Qwen3.5-4B", false, true, true, "<|im_end|>\n"},
-		{"openai-gpt-oss-120b", true, false, false, ""},
-		{"mistralai-Mistral-Nemo-Instruct-2407", false, false, false, "</s>"},
-		{"mistralai-Ministral-3-14B-Reasoning-2512", false, true, false, "</s>"},
-		{"unsloth-mistral-Devstral-Small-2507", false, true, false, "</s>"},
-		{"meta-llama-Llama-3.1-8B-Instruct", true, false, false, "<|eot_id|>"},
-		{"microsoft-Phi-3.5-mini-instruct", false, true, false, "<|end|>\n</s>"},
-		{"HuggingFaceTB-SmolLM3-3B", false, true, true, "<|im_end|>\n"},
+		{"GLM-4.6", false, true, true, "", false},
+		{"GLM-4.7-Flash", false, true, true, "", false},
+		{"GLM-5.2", false, true, true, "", false},
+		{"Qwen-Qwen2.5-7B-Instruct", false, true, false, "<|im_end|>\n", false},
+		{"Qwen-Qwen3-0.6B", false, true, true, "<|im_end|>\n", false},
+		{"NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use", false, false, false, "<|im_end|>\n", false},
+		{"Qwen3.5-4B", false, true, true, "<|im_end|>\n", false},
+		{"openai-gpt-oss-120b", true, false, false, "", false},
+		{"mistralai-Mistral-Nemo-Instruct-2407", false, false, false, "</s>", false},
+		{"mistralai-Ministral-3-14B-Reasoning-2512", false, true, false, "</s>", false},
+		{"unsloth-mistral-Devstral-Small-2507", false, true, false, "</s>", false},
+		{"meta-llama-Llama-3.1-8B-Instruct", true, false, false, "<|eot_id|>", false},
+		{"microsoft-Phi-3.5-mini-instruct", false, true, false, "<|end|>\n</s>", false},
+		{"HuggingFaceTB-SmolLM3-3B", false, true, true, "<|im_end|>\n", false},
+		{"google-gemma-4-31B-it", false, true, false, "<|tool_response>", true},
 	} {
 		tmpl := readTemplate(t, dir, w.template)
 		t.Run(w.template, func(t *testing.T) {
@@ -204,7 +206,7 @@ func (w *written) check(t *rapid.T, tmpl *Template, n int) {
 	for i := range calls {
 		f := ordered.NewObject()
 		f.Set("name", "write")
-		f.Set("arguments", randomArguments(t))
+		f.Set("arguments", w.arguments(t))
 		call := ordered.NewObject()
 		call.Set("id", "call_"+string(rune('0'+i)))
 		call.Set("function", f)
@@ -237,6 +239,28 @@ func (w *written) check(t *rapid.T, tmpl *Template, n int) {
 	}
 }
 
+// arguments draws the arguments of a call that the format can write.
+func (w *written) arguments(t *rapid.T) *ordered.Object {
+	o := randomArguments(t)
+	if !w.native {
+		return o
+	}
+	keys := o.Keys()
+	slices.Sort(keys)
+	sorted := ordered.NewObject()
+	for _, key := range keys {
+		v, _ := o.Get(key)
+		if key == "owner" {
+			inner := ordered.NewObject()
+			inner.Set("m", randomText(t))
+			inner.Set("n", nil)
+			v = inner
+		}
+		sorted.Set(key, v)
+	}
+	return sorted
+}
+
 func (w *written) render(t *rapid.T, tmpl *Template, generate bool, more ...ordered.Value) string {
 	ask := ordered.NewObject()
 	ask.Set("role", "user")
@@ -247,6 +271,9 @@ func (w *written) render(t *rapid.T, tmpl *Template, generate bool, more ...orde
 	if w.off {
 		vars.Set("enable_thinking", false)
 	}
+	if w.native {
+		vars.Set("enable_thinking", true)
+	}
 	prompt, err := tmpl.Render(t.Context(), vars, writtenTools, time.Unix(0, 0))
 	require.NoError(t, err)
 	return prompt
@@ -256,7 +283,7 @@ func (w *written) render(t *rapid.T, tmpl *Template, generate bool, more ...orde
 func read(t *rapid.T, tmpl *Template, prompt, answer string) (text string, calls []generation.ToolCall) {
 	set := tools.NewSet(&generation.Request{Tools: writtenTools})
 	parser := tmpl.ToolFormat().NewParser(set, prompt, rapid.Bool().Draw(t, "trusted"), func(int) string { return "id" })
-	splitter := NewSplitter(prompt)
+	splitter := NewSplitter(tmpl.Tags(), prompt)
 	runes := []rune(answer)
 	cuts := rapid.SliceOfN(rapid.IntRange(0, len(runes)), 0, 40).Draw(t, "cuts")
 	slices.Sort(cuts)
@@ -318,7 +345,7 @@ func TestOwnRendering(t *testing.T) {
 func TestToolsWithoutDescription(t *testing.T) {
 	t.Parallel()
 	dir := needTemplates(t)
-	for _, name := range []string{"GLM-4.6", "GLM-4.7-Flash", "Qwen3.5-4B", "Qwen-Qwen3-0.6B", "openai-gpt-oss-120b", "mistralai-Mistral-Nemo-Instruct-2407", "meta-llama-Llama-3.1-8B-Instruct"} {
+	for _, name := range []string{"GLM-4.6", "GLM-4.7-Flash", "Qwen3.5-4B", "Qwen-Qwen3-0.6B", "openai-gpt-oss-120b", "mistralai-Mistral-Nemo-Instruct-2407", "meta-llama-Llama-3.1-8B-Instruct", "google-gemma-4-31B-it"} {
 		ask := ordered.NewObject()
 		ask.Set("role", "user")
 		ask.Set("content", "Write.")

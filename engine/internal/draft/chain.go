@@ -25,15 +25,18 @@ type chain struct {
 	// and 0 for a small model.
 	shift int
 	// states reports whether a pass reads the hidden states of the step before it. If so, there
-	// must be a pass after every step.
+	// must be a pass after every step, unless attends is set.
 	states bool
-	rows   int // maximum number of rows of a pass
+	// attends reports whether the passes attend to the model's keys and values and store none, so
+	// that known tokens need not be processed.
+	attends bool
+	rows    int // maximum number of rows of a pass
 
 	pass, next pass
 }
 
-func newMTPChain(m model.Drafter, rows int) *chain {
-	return &chain{shift: 1, states: true, rows: rows, model: m, forward: func(p *pass, first bool) error {
+func newMTPChain(m model.Drafter, attends bool, rows int) *chain {
+	return &chain{shift: 1, states: true, attends: attends, rows: rows, model: m, forward: func(p *pass, first bool) error {
 		from := model.DraftStates
 		if first {
 			from = model.TrunkStates
@@ -64,8 +67,8 @@ func (p *pass) reset() {
 	p.Top = 1
 }
 
-func (p *pass) begin(pages []int32) {
-	p.Seqs = append(p.Seqs, compute.Seq{Pages: pages})
+func (p *pass) begin(pages []int32, further [][]int32) {
+	p.Seqs = append(p.Seqs, compute.Seq{Pages: pages, Further: further})
 }
 
 // row adds a row to the sequence that was added last. state is the index of the hidden state that
@@ -88,7 +91,7 @@ func (p *pass) output(s *Sequence) {
 // which leaves rows for other sequences.
 func (c *chain) canCatchUp(s *Sequence) bool {
 	if c.states {
-		return s.filled >= s.Start
+		return c.attends || s.filled >= s.Start
 	}
 	return s.Length()-s.filled <= c.rows/4
 }
@@ -145,7 +148,7 @@ func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gates *[kind
 				gate = &gates[s.kind()].gate
 			}
 			if _, stops := slices.BinarySearch(s.StopIDs, token); s.add(token, confidence, seconds, gate) && !stops {
-				c.next.begin(s.pages())
+				c.next.begin(c.tables(s))
 				c.next.row(token, s.Length()-c.shift+depth-s.origin, int32(i))
 				c.next.output(s)
 			}
@@ -156,9 +159,21 @@ func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gates *[kind
 	return nil
 }
 
+// tables returns the page tables with which the chain computes a sequence. An MTP layer and a small
+// model have one group of layers.
+func (c *chain) tables(s *Sequence) (pages []int32, further [][]int32) {
+	if c.attends {
+		return s.Table.Pages(), s.Table.Further()
+	}
+	return s.pages(), nil
+}
+
 // prefill processes the prompts of a step whose results have not been delivered yet, without making
 // drafts.
 func (c *chain) prefill(prompts []*Sequence) error {
+	if c.attends {
+		return nil
+	}
 	c.pass.reset()
 	left := c.rows
 	for _, s := range prompts {
@@ -183,11 +198,13 @@ func (c *chain) add(s *Sequence, to int) int {
 	if n <= 0 {
 		return 0
 	}
-	c.pass.begin(s.pages())
+	c.pass.begin(c.tables(s))
 	for p := s.filled; p < to; p++ {
 		c.pass.row(s.Tokens[p+c.shift], p-s.origin, int32(s.FirstRow+p-s.Start))
 	}
-	s.process(n)
+	if !c.attends {
+		s.process(n)
+	}
 	return n
 }
 
@@ -199,6 +216,12 @@ func (c *chain) catchUp(step []*Sequence, all bool) {
 	left := c.rows
 	for _, s := range step {
 		drafts := s.wanted > 0
+		if c.attends {
+			if !drafts {
+				continue
+			}
+			s.filled = s.Length() - c.shift - 1 // the last token alone
+		}
 		if all {
 			c.restart(s, s.Computed)
 		}

@@ -6,6 +6,7 @@ package draft
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ingot-run/ingot/engine/internal/cost"
@@ -18,13 +19,15 @@ const MaxOutputs = 64
 
 // Options set up a Speculator.
 type Options struct {
-	Model  model.Model   // verifies the drafts
-	MTP    model.Drafter // the same model, if its MTP layer drafts; otherwise nil
-	Small  model.Model   // a small model that drafts; nil for none
-	NGram  bool          // draft from the sequences' own texts
-	Fixed  int           // number of tokens to draft for each sequence in a step; 0 to choose it by measured costs
-	Limits model.Limits  // the limits with which Model and Small were loaded
-	Steps  *cost.Steps   // expected durations of steps of Model
+	Model model.Model   // verifies the drafts
+	MTP   model.Drafter // the same model, if its MTP layer or an assistant drafts; otherwise nil
+	// Attends reports whether MTP drafts with an assistant; see model.LoadAssistant.
+	Attends bool
+	Small   model.Model  // a small model that drafts; nil for none
+	NGram   bool         // draft from the sequences' own texts
+	Fixed   int          // number of tokens to draft for each sequence in a step; 0 to choose it by measured costs
+	Limits  model.Limits // the limits with which Model and Small were loaded
+	Steps   *cost.Steps  // expected durations of steps of Model
 	// MaxInFlight is the maximum number of steps that are submitted before a wait if nothing is
 	// drafted.
 	MaxInFlight int
@@ -70,7 +73,7 @@ func New(o Options) (*Speculator, error) {
 	case o.Small != nil:
 		sp.chain = newModelChain(o.Small, o.Limits.Rows)
 	case o.MTP != nil:
-		sp.chain = newMTPChain(o.MTP, o.Limits.Rows)
+		sp.chain = newMTPChain(o.MTP, o.Attends, o.Limits.Rows)
 	}
 	if err := sp.measure(o.Model); err != nil {
 		return nil, err
@@ -183,8 +186,12 @@ func (sp *Speculator) measure(m model.Model) error {
 	vocab := m.Config().Vocab
 	sizes := sp.planner.Verify.Sizes()
 	passes := make([]*pass, len(sizes))
+	groups := m.Config().Groups(sp.limits)
 	for i, n := range sizes {
 		p := &pass{Batch: *cost.FirstTokens(n, vocab)}
+		for k := range p.Seqs { // all groups of layers overwrite the same page, which does not change how long a pass takes
+			p.Seqs[k].Further = slices.Repeat([][]int32{p.Seqs[k].Pages}, groups.Full+groups.Sliding-1)
+		}
 		for state := range int32(n) {
 			p.states = append(p.states, state)
 		}

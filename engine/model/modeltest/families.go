@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model"
 )
 
@@ -23,6 +24,8 @@ type Family struct {
 	Files   []string // paths of the model in several types; the first is in float32
 	Prompts []FamilyPrompt
 	MTP     *FamilyMTP // nil if the model has no MTP layer
+
+	Assistant *FamilyAssistant // nil if the reference has no drafter for the model
 }
 
 // FamilyPrompt is a prompt and its greedy answer.
@@ -53,6 +56,25 @@ type FamilyMTP struct {
 	TopLogits [][]float64 `json:"top2_logits"` // [position][2] logits of TopIDs
 }
 
+// FamilyAssistant has the reference results of a drafter; see model.LoadAssistant. The drafts at
+// index i are made when token i+1 is the last known one.
+type FamilyAssistant struct {
+	File   string  `json:"file"`   // path of the drafter
+	Prompt int     `json:"prompt"` // index of the prompt in Family.Prompts
+	Drafts [][]Top `json:"drafts"` // [token][drafts in a row]
+}
+
+// Top has the two highest logits of a draft: their ids and values.
+type Top struct {
+	IDs    [2]int32
+	Logits [2]float64
+}
+
+// UnmarshalJSON reads a list of the ids and of the logits.
+func (t *Top) UnmarshalJSON(data []byte) error {
+	return json.Unmarshal(data, &[]any{&t.IDs, &t.Logits})
+}
+
 // MinGap is the difference of the reference's two highest logits above which a model must choose
 // the same best token.
 const MinGap = 0.02
@@ -60,7 +82,7 @@ const MinGap = 0.02
 // FamilyLimits has room for the prompts and answers of all references. The RoPE factors of models
 // with several sets are those for 256 positions.
 var FamilyLimits = model.Limits{
-	Rows: 256, Outputs: 256, Context: 1024, RopeContext: 256, Pages: 512, PageSize: pageSize, States: Limits.States, Drafts: Limits.Drafts,
+	Rows: 256, Outputs: 256, Context: 1024, RopeContext: 256, Pages: groups * pages, PageSize: pageSize, States: Limits.States, Drafts: Limits.Drafts,
 }
 
 // Families runs a test for the reference model of each family, in one subtest per model. Some
@@ -119,9 +141,14 @@ func readFamily(t *testing.T, path string) *Family {
 		Files   []string       `json:"files"`
 		Prompts []FamilyPrompt `json:"prompts"`
 		MTP     *FamilyMTP     `json:"mtp"`
+
+		Assistant *FamilyAssistant `json:"assistant"`
 	}
 	require.NoError(t, json.Unmarshal(data, &file))
-	f := &Family{Name: strings.TrimSuffix(filepath.Base(path), ".json"), Prompts: file.Prompts, MTP: file.MTP}
+	f := &Family{Name: strings.TrimSuffix(filepath.Base(path), ".json"), Prompts: file.Prompts, MTP: file.MTP, Assistant: file.Assistant}
+	if f.Assistant != nil {
+		f.Assistant.File = filepath.Join(filepath.Dir(path), f.Assistant.File)
+	}
 	for _, name := range file.Files {
 		f.Files = append(f.Files, filepath.Join(filepath.Dir(path), name))
 	}
@@ -162,15 +189,11 @@ func Logits(tb testing.TB, m model.Model, prompts []FamilyPrompt, next func(step
 	tb.Helper()
 	sequences := make([][]int32, len(prompts))
 	out, left := make([][][]float32, len(sequences)), make([]int, len(sequences))
-	tables := make([][]int32, len(sequences))
-	page := int32(0)
 	for i := range prompts {
 		sequences[i] = prompts[i].All()
 		left[i] = len(sequences[i])
-		for len(tables[i])*pageSize < left[i] {
-			tables[i], page = append(tables[i], page), page+1
-		}
 	}
+	tables := pageTables(tb, m, sequences)
 	for step := 0; slices.Max(left) > 0; step++ {
 		b := &compute.Batch{}
 		var of []int // [rows] the sequence of each row
@@ -187,7 +210,7 @@ func Logits(tb testing.TB, m model.Model, prompts []FamilyPrompt, next func(step
 			if first == 0 {
 				state.From = -1
 			}
-			b.Seqs = append(b.Seqs, compute.Seq{Rows: n, Pages: tables[i], State: state})
+			b.Seqs = append(b.Seqs, compute.Seq{Rows: n, Pages: tables[i][0], Further: tables[i][1:], State: state})
 			for p := first; p < first+n; p++ {
 				b.Outputs = append(b.Outputs, int32(len(b.Tokens)))
 				b.Tokens, b.Positions = append(b.Tokens, sequences[i][p]), append(b.Positions, int32(p))
@@ -217,8 +240,8 @@ func onGrid(first, n, prompt, room int) int {
 	return n
 }
 
-// groups divides prompts into groups that have room in the cache together.
-func groups(prompts []FamilyPrompt) (all [][]FamilyPrompt) {
+// together divides prompts into groups that have room in the cache together.
+func together(prompts []FamilyPrompt) (all [][]FamilyPrompt) {
 	used := pages
 	for _, p := range prompts {
 		n := (len(p.All()) + pageSize - 1) / pageSize
@@ -230,6 +253,29 @@ func groups(prompts []FamilyPrompt) (all [][]FamilyPrompt) {
 	return all
 }
 
+// pageTables returns the page tables of sequences: [sequence][group of layers][page]. Pages that
+// follow each other in a table are not neighbours.
+func pageTables(tb testing.TB, m model.Model, sequences [][]int32) [][][]int32 {
+	tb.Helper()
+	g := m.Config().Groups(FamilyLimits)
+	tables, next := make([][][]int32, len(sequences)), 0
+	for i := range tables {
+		tables[i] = make([][]int32, g.Full+g.Sliding)
+	}
+	for page := range pages {
+		for i, s := range sequences {
+			for group := range tables[i] {
+				if page*pageSize < len(s) {
+					tables[i][group] = append(tables[i][group], int32(next))
+					next++
+				}
+			}
+		}
+	}
+	require.LessOrEqual(tb, next, FamilyLimits.Pages, "pages for %d sequences", len(sequences))
+	return tables
+}
+
 // Compare compares a model with a family's reference for some prompts. It compares the best token
 // if the two highest logits of the reference differ by more than MinGap, and the log-probabilities
 // of the likeliest tokens, which may differ by tolerance. It computes the prompts alone, in chunks
@@ -237,7 +283,7 @@ func groups(prompts []FamilyPrompt) (all [][]FamilyPrompt) {
 // of log-probabilities.
 func Compare(tb testing.TB, m model.Model, prompts []FamilyPrompt, tolerance float64) (worst float64) {
 	tb.Helper()
-	for _, group := range groups(prompts) {
+	for _, group := range together(prompts) {
 		worst = max(worst, compare(tb, m, group, tolerance))
 	}
 	return worst
@@ -291,6 +337,41 @@ func CompareMTP(tb testing.TB, m model.Model, f *Family) (worst float64) {
 		}
 		if want[0]-want[1] > MinGap {
 			require.Equal(tb, ids[0], Best(logits[i]), "draft %d", i)
+		}
+	}
+	return worst
+}
+
+// CompareAssistant loads the drafter of a family's reference for a model on a backend, and compares
+// its drafts. It returns the maximum difference of the likeliest tokens' logits.
+func CompareAssistant(tb testing.TB, be compute.Backend, m model.Model, f *Family) (worst float64) {
+	tb.Helper()
+	file, err := gguf.Open(f.Assistant.File)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, file.Close()) })
+	d, err := model.LoadAssistant(be, m, file, FamilyLimits)
+	require.NoError(tb, err)
+	tokens := f.Prompts[f.Assistant.Prompt].All()
+	_, err = m.Forward(Batch(tokens, 0))
+	require.NoError(tb, err)
+	b, states := Batch(slices.Clone(tokens[1:]), 0), make([]int32, len(tokens)-1)
+	for i := range states {
+		states[i] = int32(i)
+	}
+	require.Len(tb, f.Assistant.Drafts, len(states))
+	source := model.TrunkStates
+	for depth := range f.Assistant.Drafts[0] {
+		require.NoError(tb, d.Draft(b, source, states))
+		source = model.DraftStates
+		for i, row := range d.Logits() {
+			want := f.Assistant.Drafts[i][depth]
+			for j, id := range want.IDs {
+				worst = max(worst, math.Abs(float64(row[id])-want.Logits[j]))
+			}
+			if want.Logits[0]-want.Logits[1] > MinGap {
+				require.Equal(tb, want.IDs[0], Best(row), "token %d, draft %d", i, depth)
+			}
+			b.Tokens[i] = want.IDs[0]
 		}
 	}
 	return worst

@@ -14,12 +14,13 @@ import (
 const (
 	pageSize = 16
 	pages    = 64
+	groups   = 8 // maximum number of groups of layers; see model.Groups
 )
 
 // Limits has room for one sequence of 1,024 positions, with 256 rows per step, and for several
 // recurrent states.
 var Limits = model.Limits{
-	Rows: 256, Outputs: 256, Context: pages * pageSize, Pages: pages, PageSize: pageSize, States: 16, Drafts: 3,
+	Rows: 256, Outputs: 256, Context: pages * pageSize, Pages: groups * pages, PageSize: pageSize, States: 16, Drafts: 3,
 }
 
 // Load loads a model with Limits onto a backend. It closes the backend at the end of the test.
@@ -37,13 +38,17 @@ func Load(tb testing.TB, be compute.Backend, path string) model.Model {
 }
 
 // Batch returns a batch with rows of one sequence. first is the position of the first row. Every
-// row is an output. The sequence's pages are in a shuffled order. Rows from position 0 on are those
-// of a prompt, and all others are generated.
+// row is an output. The sequence's pages are in a shuffled order. There are page tables for any
+// model's groups of layers. Rows from position 0 on are those of a prompt, and all others are
+// generated.
 func Batch(tokens []int32, first int) *compute.Batch {
-	b := &compute.Batch{Tokens: tokens, Seqs: []compute.Seq{{Rows: len(tokens), Pages: make([]int32, pages)}}}
-	for i := range b.Seqs[0].Pages {
-		b.Seqs[0].Pages[i] = int32((i*7 + 3) % pages)
+	tables := make([][]int32, groups)
+	for g := range tables {
+		for i := range pages {
+			tables[g] = append(tables[g], int32(g*pages+(i*7+3)%pages))
+		}
 	}
+	b := &compute.Batch{Tokens: tokens, Seqs: []compute.Seq{{Rows: len(tokens), Pages: tables[0], Further: tables[1:]}}}
 	if first == 0 {
 		b.Seqs[0].State = compute.SeqState{From: -1, Prompt: len(tokens)}
 	}

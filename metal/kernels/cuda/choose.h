@@ -11,6 +11,7 @@ struct RouteArgs {
     uint sigmoid;   // 1 for sigmoid, 0 for softmax
     uint normalise;
     uint biased;    // 1 if a bias is added to the probabilities for the choice, 2 if it is added to the logits
+    uint scaled;    // 1 if the bias is followed by a factor for each expert's weight
     float scale;
 };
 
@@ -72,6 +73,6 @@ __device__ inline void choose(const float* logits, const float* bias, float* dst
     float scale = args.normalise != 0 ? args.scale / (weights + 1e-20f) : args.scale;
     if (lane < args.used) {
         dst[lane] = choice;
-        dst[args.used + lane] = weight * scale;
+        dst[args.used + lane] = weight * scale * (args.scaled != 0 ? bias[args.experts + uint(choice)] : 1.0f);
     }
 }

@@ -30,6 +30,7 @@ TEMPLATES = {
     "Qwen-Qwen3-0.6B": (HERMES, False, False, True, {}),
     "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": (HERMES, False, False, False, {}),
     "Qwen3.5-4B": (CODER, False, False, True, {}),
+    "google-gemma-4-31B-it": ("Gemma 4", False, False, True, {}),
     "openai-gpt-oss-120b": ("gpt-oss (harmony)", True, False, True, {}),
     "mistralai-Mistral-Nemo-Instruct-2407": ("Mistral, as a list", False, True, True, {}),
     "mistralai-Ministral-3-14B-Reasoning-2512": ("Mistral", False, True, True, {}),

@@ -64,6 +64,10 @@ var formats = []*Format{
 		Name: "LFM2, calls as text", source: has(toolList),
 		start: pythonStart, grammar: pythonGrammar, marks: []string{pythonOpen, pythonClose}, written: pythonCalls,
 	},
+	{
+		Name: "Gemma 4", source: has(gemmaOpen+"call:", gemmaQuote),
+		start: gemmaStart, grammar: gemmaGrammar, marks: gemmaMarks,
+	},
 	Hermes,
 	{
 		Name: "Mistral", source: has("[TOOL_CALLS]", "[ARGS]"),

@@ -25,7 +25,7 @@ func hermesCall(p *Parser) bool {
 	case bad:
 		return p.fail(hermesStart)
 	}
-	p.state = closing(hermesStart)
+	p.state = closing(closeMark, hermesStart)
 	return true
 }
 

@@ -153,20 +153,20 @@ func coderPair(p *Parser) bool {
 		return true
 	case "</function>":
 		p.argue("}")
-		p.state = closing(coderStart)
+		p.state = closing(closeMark, coderStart)
 		return true
 	}
 	return p.fail(coderStart)
 }
 
 // closing returns a state that reads the closing tag of a call. Some models leave it out.
-func closing(next state) state {
+func closing(tag string, next state) state {
 	return func(p *Parser) bool {
-		if !p.ended && (!p.skipSpace() || overlap(p.in, closeMark) == len(p.in)) {
+		if !p.ended && (!p.skipSpace() || overlap(p.in, tag) == len(p.in)) {
 			return false
 		}
-		if rest := strings.TrimLeft(p.in, space); strings.HasPrefix(rest, closeMark) {
-			p.take(len(p.in) - len(rest) + len(closeMark))
+		if rest := strings.TrimLeft(p.in, space); strings.HasPrefix(rest, tag) {
+			p.take(len(p.in) - len(rest) + len(tag))
 		}
 		return p.finish(next)
 	}

@@ -39,6 +39,7 @@ type Parser struct {
 	object  callObject // state of a call that is a JSON object
 	pairs   pairs      // state of a call whose arguments are pairs in tags
 	literal literal    // state of a value in Python's syntax
+	native  native     // state of a call in Gemma 4's notation
 	header  harmonyHeader
 }
 
@@ -174,7 +175,7 @@ func (p *Parser) reset() {
 	p.raw.Reset()
 	p.call.args.Reset()
 	p.call.open, p.call.name, p.call.sent = false, "", false
-	p.object, p.pairs = callObject{}, pairs{}
+	p.object, p.pairs, p.native = callObject{}, pairs{}, native{open: p.native.open[:0]}
 }
 
 // begin sets the name of the present call. It returns false if there is no such tool.

@@ -89,6 +89,15 @@ func TestParse(t *testing.T) {
 		{"Qwen3-Coder", "<tool_call>\n<function=now>\n</function>\n</tool_call>", Output{Calls: calls{call(0, "now", `{}`)}}},
 		{"Qwen3-Coder", "<tool_call>\n<function=no>\n</function>\n</tool_call>", Output{Text: "<tool_call>\n<function=no>\n</function>\n</tool_call>"}},
 
+		{"Gemma 4", `<|tool_call>call:f{n:3,s:<|"|>a "b", {c}<|"|>}<tool_call|><|tool_call>call:now{}<tool_call|>Done.`,
+			Output{Text: "Done.", Calls: calls{call(0, "f", `{"n": 3, "s": "a \"b\", {c}"}`), call(1, "now", "{}")}}},
+		{"Gemma 4", `I call.<|tool_call>call:f{ o : {list:[1,<|"|>x<|"|>,{k:None}], <|"|>q<|"|>:[]},b:True,m:<|"|><|"|>}`,
+			Output{Text: "I call.", Calls: calls{call(0, "f", `{"o": {"list": [1, "x", {"k": null}], "q": []}, "b": true, "m": ""}`)}}},
+		{"Gemma 4", `<|tool_call>call:f{"o": {"a": "]}, \"<tool_call|>"}, s: word}<tool_call|>`, Output{Calls: calls{call(0, "f", `{"o": {"a": "]}, \"<tool_call|>"}, "s": "word"}`)}}},
+		{"Gemma 4", `<|tool_call>call:g{}<tool_call|>`, Output{Text: `<|tool_call>call:g{}<tool_call|>`}},
+		{"Gemma 4", `<|tool_call>call:f{n:1]<tool_call|>`, Output{Text: `<|tool_call>call:f{n:1]<tool_call|>`}},
+		{"Gemma 4", `<|tool_call>call:f{s:<|"|>cut`, Output{Text: `<|tool_call>call:f{s:<|"|>cut`}},
+
 		{"Llama 3", `{"name": "f", "parameters": {"n": 1}}`, Output{Calls: calls{call(0, "f", `{"n": 1}`)}}},
 		{"Llama 3", `<|python_tag|>{"name": "f", "parameters": {}}; {"name": "now", "parameters": {}}`, Output{Calls: calls{call(0, "f", `{}`), call(1, "now", `{}`)}}},
 		{"Llama 3", ` {"answer": 42} `, Output{Text: ` {"answer": 42} `}},
