@@ -10,6 +10,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/recommended"
 )
 
 // ModelInfo describes a model file. Sizes that the file does not give are 0.
@@ -37,6 +38,9 @@ type ModelInfo struct {
 	PreTokenizer string `json:"pre_tokenizer"`
 	ChatTemplate bool   `json:"chat_template"`
 	Tools        string `json:"tools,omitempty"` // how the model gets tools and calls them; empty without a chat template
+
+	Sampling       string `json:"recommended_sampling,omitempty"` // the settings of rows that set no sampling option; empty for temperature 1
+	SamplingSource string `json:"recommended_sampling_source,omitempty"`
 
 	CacheBytesPerToken uint64 `json:"cache_bytes_per_token"` // all layers, in f16; 0 if the model cannot be run
 	StateBytes         uint64 `json:"state_bytes,omitempty"` // recurrent state of a sequence, without room for drafts; 0 if there are no recurrent layers
@@ -106,6 +110,9 @@ func DescribeModel(f *gguf.File) *ModelInfo {
 	}
 	if tokens, err := meta.Strings("tokenizer.ggml.tokens"); err == nil {
 		info.Vocab = uint64(len(tokens))
+	}
+	if r := recommended.Of(f); r.String() != "" {
+		info.Sampling, info.SamplingSource = r.String(), r.Source
 	}
 	info.Tensors, info.Parameters = countTypes(f.Tensors())
 

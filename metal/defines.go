@@ -3,6 +3,7 @@ package metal
 import (
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
@@ -40,6 +41,13 @@ var portableConstants = map[string]any{
 	"ALL_STRANDS": strands, "TILE_STRIDE": tileStride, "CHOICES_TILE": choicesTile, "GROUP_THREADS": groupThreads, "ATTENTION_PAIRS": attentionPairs,
 	"VALUE_STRIDE": valueStride, "SCORE_STRIDE": scoreStride,
 	"CHUNK_ROWS": compute.ChunkRows, "CONVOLVE_ROWS": convolveRows, "STATE_KEYS": stateKeys, "STATE_COLS": stateCols, "CHUNK_VALUES": chunkValues,
+	"GRID_IQ2_XXS": initialiser(gguf.GridIQ2XXS), "GRID_IQ2_XS": initialiser(gguf.GridIQ2XS), "GRID_IQ2_S": initialiser(gguf.GridIQ2S),
+	"GRID_IQ3_XXS": initialiser(gguf.GridIQ3XXS), "GRID_IQ3_S": initialiser(gguf.GridIQ3S), "GRID_IQ1": initialiser(gguf.GridIQ1),
+}
+
+// initialiser returns the points of a grid as the elements of an array.
+func initialiser(points []uint16) string {
+	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(points)), ","), "[]")
 }
 
 const (

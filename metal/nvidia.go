@@ -14,7 +14,7 @@ import (
 type nvidia struct {
 	*step
 	general *portable
-	memory  int // bytes of threadgroup memory that the device allows
+	memory  int                   // bytes of threadgroup memory that the device allows
 	tiles   map[string]tileLimits // by kernel of a geometry
 
 	nvidiaWeights

@@ -13,7 +13,7 @@ import (
 // ParseQuant returns the type of weights with the given name, such as q4_0.
 func ParseQuant(name string) (gguf.Type, error) {
 	var names []string
-	for _, t := range gguf.Types() {
+	for _, t := range gguf.FileTypes() {
 		if strings.EqualFold(name, t.String()) {
 			return t, nil
 		}

@@ -113,6 +113,8 @@ func (b *builder) floats(name string, dims ...int) { b.add(name, gguf.TypeF32, d
 // a multiple of 256. Types that are not in the map are replaced by Q8_0.
 var shorter = map[gguf.Type]gguf.Type{
 	gguf.TypeQ2K: gguf.TypeIQ4NL, gguf.TypeQ3K: gguf.TypeIQ4NL, gguf.TypeIQ4XS: gguf.TypeIQ4NL,
+	gguf.TypeIQ1S: gguf.TypeIQ4NL, gguf.TypeIQ1M: gguf.TypeIQ4NL, gguf.TypeIQ2XXS: gguf.TypeIQ4NL, gguf.TypeIQ2XS: gguf.TypeIQ4NL,
+	gguf.TypeIQ2S: gguf.TypeIQ4NL, gguf.TypeIQ3XXS: gguf.TypeIQ4NL, gguf.TypeIQ3S: gguf.TypeIQ4NL, gguf.TypeTQ10: gguf.TypeQ40, gguf.TypeTQ20: gguf.TypeQ40,
 	gguf.TypeQ4K: gguf.TypeQ50, gguf.TypeQ5K: gguf.TypeQ51, gguf.TypeQ6K: gguf.TypeQ80,
 }
 

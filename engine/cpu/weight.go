@@ -48,6 +48,9 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	b.weightBytes += len(w.packed)
 	p := packing{w, shape.RowBytes}
 	b.pool.do(&p, (w.matrices*w.groups+packedParts-1)/packedParts)
+	if !t.Type.InFiles() {
+		w.tensor.Data = nil // the model's copy, which is not in a mapped file
+	}
 	return w, nil
 }
 
@@ -90,6 +93,11 @@ func (w *weight) group(matrix, g int) unsafe.Pointer {
 }
 
 func (w *weight) row(dst []float32, o int) {
+	if w.tensor.Data == nil {
+		group := w.packed[o/kernels.GroupRows*w.groupBytes:][:w.groupBytes]
+		kernels.UnpackRow(dst[:w.in], w.tensor.Type, group, o%kernels.GroupRows)
+		return
+	}
 	n := len(w.tensor.Data) / (w.out * w.matrices)
 	gguf.Dequantise(dst[:w.in], w.tensor.Type, w.tensor.Data[o*n:(o+1)*n])
 }

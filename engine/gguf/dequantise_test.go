@@ -2,10 +2,15 @@ package gguf
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -99,6 +104,117 @@ var reference = map[Type]func(b []byte, i int) float64{
 		}
 		return v * math.Exp2(float64(field(b, 0, 8)-127))
 	},
+	TypeNVFP4: nvfp4Weight,
+	TypeNVFP4F32: func(b []byte, i int) float64 {
+		return float64(math.Float32frombits(uint32(field(b, 0, 32)))) * nvfp4Weight(b[4:], i)
+	},
+	TypeIQ2XXS: func(b []byte, i int) float64 {
+		at := 8 * (2 + i/32*8)
+		magnitude := []float64{8, 25, 43}[digit(GridIQ2XXS, field(b, at+i%32/8*8, 8), i%8, 2)]
+		scale := float64(field(b, at+60, 4)) + 0.5
+		return halfAt(b, 0) * scale / 4 * magnitude * evenSign(b, at+32+i%32/8*7, i%8)
+	},
+	TypeIQ2XS: func(b []byte, i int) float64 {
+		at := 8*2 + i/8*16
+		magnitude := []float64{8, 25, 43}[digit(GridIQ2XS, field(b, at, 9), i%8, 2)]
+		scale := float64(field(b, 8*66+i/16*4, 4)) + 0.5
+		return halfAt(b, 0) * scale / 4 * magnitude * evenSign(b, at+9, i%8)
+	},
+	TypeIQ2S: func(b []byte, i int) float64 {
+		index := field(b, 8*(2+i/8), 8) + 256*field(b, 8*66+i/8*2, 2)
+		magnitude := []float64{8, 25, 43}[digit(GridIQ2S, index, i%8, 2)]
+		scale := float64(field(b, 8*74+i/16*4, 4)) + 0.5
+		return halfAt(b, 0) * scale / 4 * magnitude * sign(field(b, 8*34+i, 1))
+	},
+	TypeIQ3XXS: func(b []byte, i int) float64 {
+		at := 8 * (66 + i/32*4)
+		magnitude := []float64{4, 12, 20, 28, 36, 44, 52, 62}[digit(GridIQ3XXS, field(b, 8*(2+i/4), 8), i%4, 3)]
+		scale := float64(field(b, at+28, 4)) + 0.5
+		return halfAt(b, 0) * scale / 2 * magnitude * evenSign(b, at+i%32/8*7, i%8)
+	},
+	TypeIQ3S: func(b []byte, i int) float64 {
+		index := field(b, 8*(2+i/4), 8) + 256*field(b, 8*66+i/4, 1)
+		magnitude := float64(2*digit(GridIQ3S, index, i%4, 3) + 1)
+		scale := float64(2*field(b, 8*106+i/32*4, 4) + 1)
+		return halfAt(b, 0) * scale * magnitude * sign(field(b, 8*74+i, 1))
+	},
+	TypeIQ1S: func(b []byte, i int) float64 {
+		word := 8 * (34 + i/32*2)
+		index := field(b, 8*(2+i/8), 8) + 256*field(b, word+i%32/8*3, 3)
+		shift := sign(field(b, word+15, 1)) / 8
+		return halfAt(b, 0) * float64(2*field(b, word+12, 3)+1) * (float64(digit(GridIQ1, index, i%8, 2)-1) + shift)
+	},
+	TypeIQ1M: func(b []byte, i int) float64 {
+		high := 8*32 + i/8*4
+		index := field(b, 8*(i/8), 8) + 256*field(b, high, 3)
+		shift := sign(field(b, high+3, 1)) / 8
+		d := 0
+		for k := range 4 {
+			d += field(b, 8*(48+2*k)+12, 4) << (4 * k)
+		}
+		scale := float64(2*field(b, 8*(48+i/64*2)+i%64/16*3, 3) + 1)
+		return half64(uint16(d)) * scale * (float64(digit(GridIQ1, index, i%8, 2)-1) + shift)
+	},
+	TypeTQ10: func(b []byte, i int) float64 {
+		at, place := i%32, i/32 // the first digit of a byte is the highest
+		switch {
+		case i >= 240:
+			at, place = 48+i%4, (i-240)/4
+		case i >= 160:
+			at, place = 32+i%16, (i-160)/16
+		}
+		value := field(b, 8*at, 8)
+		for range place {
+			value = value * 3 % 256
+		}
+		return halfAt(b, 52) * float64(value*3/256-1)
+	},
+	TypeTQ20: func(b []byte, i int) float64 {
+		return halfAt(b, 64) * float64(field(b, 8*(i/128*32+i%32)+i%128/32*2, 2)-1)
+	},
+}
+
+func nvfp4Weight(b []byte, i int) float64 {
+	s := i / 16
+	return floatOf(b, 8*s, 4, 3) * floatOf(b, 8*(4+8*s+i%8)+i%16/8*4, 2, 1)
+}
+
+// digit returns a code of a point of a grid.
+func digit(points []uint16, index, at, width int) int {
+	return int(points[index]) >> (at * width) & (1<<width - 1)
+}
+
+func sign(bit int) float64 { return 1 - 2*float64(bit) }
+
+// evenSign returns sign i of eight. Seven bits are stored from bit `at` on, and the last sign makes
+// the number of negative signs even.
+func evenSign(b []byte, at, i int) float64 {
+	if i < 7 {
+		return sign(field(b, at+i, 1))
+	}
+	product := 1.0
+	for k := range 7 {
+		product *= sign(field(b, at+k, 1))
+	}
+	return product
+}
+
+// floatOf reads a small float from bit `at` on: mantissa, exponent and, for floats of four bits, a
+// sign. A float of eight bits has no sign and stands for 0 if its seven bits are ones.
+func floatOf(b []byte, at, exponents, mantissas int) float64 {
+	exponent, mantissa := field(b, at+mantissas, exponents), float64(field(b, at, mantissas))/math.Exp2(float64(mantissas))
+	bias := float64(int(1)<<(exponents-1) - 1)
+	if exponents == 4 && field(b, at, 8) == 127 {
+		return 0
+	}
+	v := mantissa * math.Exp2(1-bias)
+	if exponent > 0 {
+		v = (1 + mantissa) * math.Exp2(float64(exponent)-bias)
+	}
+	if exponents == 2 {
+		v *= sign(field(b, at+3, 1))
+	}
+	return v
 }
 
 // iq4Values has the values of the 16 codes of IQ4_NL.
@@ -136,7 +252,16 @@ func randomBlocks(r *rand.Rand, t Type, n int) []byte {
 		case TypeQ2K:
 			finite(i + 80)
 			finite(i + 82)
-		case TypeMXFP4: // every exponent is finite
+		case TypeMXFP4, TypeNVFP4: // every scale is finite
+		case TypeNVFP4F32: // with few bits, so that products are exact
+			b[i], b[i+1] = 0, 0
+			b[i+3] = b[i+3]&0x80 | 0x3f
+		case TypeTQ10:
+			finite(i + 52)
+		case TypeTQ20:
+			finite(i + 64)
+		case TypeIQ1M:
+			finite(i + 54)
 		case TypeQ41, TypeQ51, TypeQ4K, TypeQ5K:
 			finite(i)
 			finite(i + 2)
@@ -241,7 +366,8 @@ func TestRowBytes(t *testing.T) {
 	for typ, want := range map[Type]int{
 		TypeF32: 1024, TypeF16: 512, TypeBF16: 512, TypeQ40: 144, TypeQ41: 160, TypeQ50: 176, TypeQ51: 192,
 		TypeQ80: 272, TypeQ2K: 84, TypeQ3K: 110, TypeQ4K: 144, TypeQ5K: 176, TypeQ6K: 210,
-		TypeIQ4NL: 144, TypeIQ4XS: 136, TypeMXFP4: 136,
+		TypeIQ4NL: 144, TypeIQ4XS: 136, TypeMXFP4: 136, TypeNVFP4: 144, TypeNVFP4F32: 160, TypeTQ10: 54, TypeTQ20: 66,
+		TypeIQ1S: 50, TypeIQ1M: 56, TypeIQ2XXS: 66, TypeIQ2XS: 74, TypeIQ2S: 82, TypeIQ3XXS: 98, TypeIQ3S: 110,
 	} {
 		got, err := typ.RowBytes(256)
 		require.NoError(t, err)
@@ -253,8 +379,8 @@ func TestRowBytes(t *testing.T) {
 	require.Error(t, err)
 	_, err = TypeF32.RowBytes(math.MaxInt / 2)
 	require.ErrorContains(t, err, "too many bytes")
-	_, err = Type(29).RowBytes(256)
-	require.ErrorContains(t, err, "IQ1_M is not supported (supported: F32,")
+	_, err = Type(9).RowBytes(256)
+	require.ErrorContains(t, err, "Q8_1 is not supported (supported: F32,")
 	require.Equal(t, "type 1000", Type(1000).String())
 	require.False(t, Type(1000).readable())
 }
@@ -268,6 +394,46 @@ func BenchmarkDequantise(b *testing.B) {
 			for b.Loop() {
 				Dequantise(dst, typ, src)
 			}
+		})
+	}
+}
+
+// TestDequantiseIsThatOfGGML compares weights with those of GGML's Python package, as hashes which
+// testdata/dequantised.py wrote.
+func TestDequantiseIsThatOfGGML(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join("testdata", "dequantised.json"))
+	require.NoError(t, err)
+	var hashes map[string]struct {
+		Blocks int
+		SHA256 string
+	}
+	require.NoError(t, json.Unmarshal(data, &hashes))
+	for _, typ := range FileTypes() {
+		if typ.BlockSize() == 1 {
+			continue
+		}
+		t.Run(typ.String(), func(t *testing.T) {
+			t.Parallel()
+			want := hashes[typ.String()]
+			hash, state, finite := sha256.New(), uint32(1), 0
+			block, weights := make([]byte, typ.BlockBytes()), make([]float32, typ.BlockSize())
+			for range 4000 {
+				for i := range block {
+					state = state*1664525 + 1013904223
+					block[i] = byte(state >> 24)
+				}
+				Dequantise(weights, typ, block)
+				if !slices.ContainsFunc(weights, func(v float32) bool { return v-v != 0 }) {
+					finite++
+					for i := range weights {
+						weights[i] += 0 // turns -0 into 0
+					}
+					require.NoError(t, binary.Write(hash, binary.LittleEndian, weights))
+				}
+			}
+			require.Equal(t, want.Blocks, finite)
+			require.Equal(t, want.SHA256, hex.EncodeToString(hash.Sum(nil)))
 		})
 	}
 }

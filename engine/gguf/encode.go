@@ -15,6 +15,9 @@ func checkName(s string) error {
 }
 
 func checkTensor(t Tensor) error {
+	if t.Type.readable() && !t.Type.InFiles() {
+		return t.Type.unsupported()
+	}
 	if err := checkName(t.Name); err != nil {
 		return err
 	}

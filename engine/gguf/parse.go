@@ -189,7 +189,7 @@ func (p *parser) tensorInfo(i int) info {
 	shape, elements := p.shape(name)
 	typeAt := p.pos
 	t := Type(p.u32(tensorField(name, "type")))
-	if !t.readable() {
+	if !t.InFiles() {
 		p.fail(typeAt, tensorField(name, "type"), "%v", t.unsupported())
 	}
 	if p.err != nil {

@@ -86,7 +86,7 @@ func TestQuantiseRefuses(t *testing.T) {
 	t.Parallel()
 	ones := make([]float32, 256)
 	require.ErrorContains(t, Quantise(make([]byte, 144), TypeQ4K, ones), "quantise to Q4_K: not supported")
-	require.ErrorContains(t, Quantise(make([]byte, 144), 19, ones), "IQ1_S is not supported")
+	require.ErrorContains(t, Quantise(make([]byte, 144), 9, ones), "Q8_1 is not supported")
 	require.ErrorContains(t, Quantise(make([]byte, 34), TypeQ80, ones), "the destination has 34 bytes, but needs 272")
 	require.ErrorContains(t, Quantise(make([]byte, 34), TypeQ80, ones[:31]), "cannot have type Q8_0, whose blocks have 32 weights")
 	ones[40] = float32(math.NaN())

@@ -12,22 +12,32 @@ type Type uint32
 
 // The element types that Ingot reads. The numbers are GGML's.
 const (
-	TypeF32   Type = 0
-	TypeF16   Type = 1
-	TypeQ40   Type = 2
-	TypeQ41   Type = 3
-	TypeQ50   Type = 6
-	TypeQ51   Type = 7
-	TypeQ80   Type = 8
-	TypeQ2K   Type = 10
-	TypeQ3K   Type = 11
-	TypeQ4K   Type = 12
-	TypeQ5K   Type = 13
-	TypeQ6K   Type = 14
-	TypeIQ4NL Type = 20
-	TypeIQ4XS Type = 23
-	TypeBF16  Type = 30
-	TypeMXFP4 Type = 39
+	TypeF32    Type = 0
+	TypeF16    Type = 1
+	TypeQ40    Type = 2
+	TypeQ41    Type = 3
+	TypeQ50    Type = 6
+	TypeQ51    Type = 7
+	TypeQ80    Type = 8
+	TypeQ2K    Type = 10
+	TypeQ3K    Type = 11
+	TypeQ4K    Type = 12
+	TypeQ5K    Type = 13
+	TypeQ6K    Type = 14
+	TypeIQ2XXS Type = 16
+	TypeIQ2XS  Type = 17
+	TypeIQ3XXS Type = 18
+	TypeIQ1S   Type = 19
+	TypeIQ4NL  Type = 20
+	TypeIQ3S   Type = 21
+	TypeIQ2S   Type = 22
+	TypeIQ4XS  Type = 23
+	TypeIQ1M   Type = 29
+	TypeBF16   Type = 30
+	TypeTQ10   Type = 34
+	TypeTQ20   Type = 35
+	TypeMXFP4  Type = 39
+	TypeNVFP4  Type = 40
 )
 
 type typeInfo struct {
@@ -40,10 +50,18 @@ type typeInfo struct {
 	// quantise is the inverse of dequantise. It is nil for types that Ingot only reads.
 	quantise func(b []byte, x []float32)
 	scales   []blockScale
-	// exponent reports whether a block's scale is a power of two, stored in one byte as its
-	// exponent. The scales of other types are float16.
-	exponent bool
+	form     scaleForm
 }
+
+// scaleForm is the form in which a block's scales are stored.
+type scaleForm int
+
+const (
+	halfScales      scaleForm = iota // float16
+	exponentScales                   // a power of two, stored in one byte as its exponent
+	floatByteScales                  // floats of one byte, with four bits of exponent and three of mantissa
+	dividedScales                    // a float16 whose bits are in the highest four bits of four words of 16 bits
+)
 
 type blockScale struct {
 	at int // offset in the block
@@ -60,28 +78,40 @@ var types = [...]typeInfo{
 	TypeF32:  {name: "F32", blockSize: 1, blockBytes: 4, dequantise: dequantF32, quantise: quantF32},
 	TypeF16:  {name: "F16", blockSize: 1, blockBytes: 2, dequantise: dequantF16, quantise: quantF16},
 	TypeBF16: {name: "BF16", blockSize: 1, blockBytes: 2, dequantise: dequantBF16, quantise: quantBF16},
-	TypeQ40:  {"Q4_0", 32, 18, dequantQ4_0, quantQ4_0, []blockScale{{0, 0.2}}, false},
-	TypeQ41:  {"Q4_1", 32, 20, dequantQ4_1, nil, []blockScale{{0, 0.2}, {2, -1.5}}, false},
-	TypeQ50:  {"Q5_0", 32, 22, dequantQ5_0, nil, []blockScale{{0, 0.1}}, false},
-	TypeQ51:  {"Q5_1", 32, 24, dequantQ5_1, nil, []blockScale{{0, 0.1}, {2, -1.5}}, false},
-	TypeQ80:  {"Q8_0", 32, 34, dequantQ8_0, quantQ8_0, []blockScale{{0, 0.0135}}, false},
-	TypeQ2K:  {"Q2_K", 256, 84, dequantQ2K, nil, []blockScale{{80, 0.08}, {82, 0.12}}, false},
-	TypeQ3K:  {"Q3_K", 256, 110, dequantQ3K, nil, []blockScale{{108, 0.023}}, false},
-	TypeQ4K:  {"Q4_K", 256, 144, dequantQ4K, nil, []blockScale{{0, 0.005}, {2, 0.035}}, false},
-	TypeQ5K:  {"Q5_K", 256, 176, dequantQ5K, nil, []blockScale{{0, 0.0025}, {2, 0.035}}, false},
-	TypeQ6K:  {"Q6_K", 256, 210, dequantQ6K, nil, []blockScale{{208, 0.0007}}, false},
+	TypeQ40:  {"Q4_0", 32, 18, dequantQ4_0, quantQ4_0, []blockScale{{0, 0.2}}, halfScales},
+	TypeQ41:  {"Q4_1", 32, 20, dequantQ4_1, nil, []blockScale{{0, 0.2}, {2, -1.5}}, halfScales},
+	TypeQ50:  {"Q5_0", 32, 22, dequantQ5_0, nil, []blockScale{{0, 0.1}}, halfScales},
+	TypeQ51:  {"Q5_1", 32, 24, dequantQ5_1, nil, []blockScale{{0, 0.1}, {2, -1.5}}, halfScales},
+	TypeQ80:  {"Q8_0", 32, 34, dequantQ8_0, quantQ8_0, []blockScale{{0, 0.0135}}, halfScales},
+	TypeQ2K:  {"Q2_K", 256, 84, dequantQ2K, nil, []blockScale{{80, 0.08}, {82, 0.12}}, halfScales},
+	TypeQ3K:  {"Q3_K", 256, 110, dequantQ3K, nil, []blockScale{{108, 0.023}}, halfScales},
+	TypeQ4K:  {"Q4_K", 256, 144, dequantQ4K, nil, []blockScale{{0, 0.005}, {2, 0.035}}, halfScales},
+	TypeQ5K:  {"Q5_K", 256, 176, dequantQ5K, nil, []blockScale{{0, 0.0025}, {2, 0.035}}, halfScales},
+	TypeQ6K:  {"Q6_K", 256, 210, dequantQ6K, nil, []blockScale{{208, 0.0007}}, halfScales},
 
-	TypeIQ4NL: {"IQ4_NL", 32, 18, dequantIQ4NL, nil, []blockScale{{0, 0.015}}, false},
-	TypeIQ4XS: {"IQ4_XS", 256, 136, dequantIQ4XS, nil, []blockScale{{0, 0.0008}}, false},
-	TypeMXFP4: {"MXFP4", 32, 17, dequantMXFP4, nil, []blockScale{{0, 0.17}}, true},
+	TypeIQ4NL: {"IQ4_NL", 32, 18, dequantIQ4NL, nil, []blockScale{{0, 0.015}}, halfScales},
+	TypeIQ4XS: {"IQ4_XS", 256, 136, dequantIQ4XS, nil, []blockScale{{0, 0.0008}}, halfScales},
+	TypeMXFP4: {"MXFP4", 32, 17, dequantMXFP4, nil, []blockScale{{0, 0.17}}, exponentScales},
+	TypeNVFP4: {"NVFP4", 64, 36, dequantNVFP4, nil, []blockScale{{0, 0.17}, {1, 0.17}, {2, 0.17}, {3, 0.17}}, floatByteScales},
+
+	TypeIQ1S:   {"IQ1_S", 256, 50, dequantCodesOf(TypeIQ1S), nil, []blockScale{{0, 0.13}}, halfScales},
+	TypeIQ1M:   {"IQ1_M", 256, 56, dequantCodesOf(TypeIQ1M), nil, []blockScale{{48, 0.13}}, dividedScales},
+	TypeIQ2XXS: {"IQ2_XXS", 256, 66, dequantCodesOf(TypeIQ2XXS), nil, []blockScale{{0, 0.0175}}, halfScales},
+	TypeIQ2XS:  {"IQ2_XS", 256, 74, dequantCodesOf(TypeIQ2XS), nil, []blockScale{{0, 0.0175}}, halfScales},
+	TypeIQ2S:   {"IQ2_S", 256, 82, dequantCodesOf(TypeIQ2S), nil, []blockScale{{0, 0.0175}}, halfScales},
+	TypeIQ3XXS: {"IQ3_XXS", 256, 98, dequantCodesOf(TypeIQ3XXS), nil, []blockScale{{0, 0.0068}}, halfScales},
+	TypeIQ3S:   {"IQ3_S", 256, 110, dequantCodesOf(TypeIQ3S), nil, []blockScale{{0, 0.0068}}, halfScales},
+	TypeTQ10:   {"TQ1_0", 256, 54, dequantCodesOf(TypeTQ10), nil, []blockScale{{52, 1.1}}, halfScales},
+	TypeTQ20:   {"TQ2_0", 256, 66, dequantCodesOf(TypeTQ20), nil, []blockScale{{64, 0.8}}, halfScales},
+
+	TypeNVFP4F32: {"NVFP4_F32", 64, 40, dequantNVFP4F32, nil, []blockScale{{4, 0.17}, {5, 0.17}, {6, 0.17}, {7, 0.17}}, floatByteScales},
 
 	9: {name: "Q8_1"}, 15: {name: "Q8_K"},
-	16: {name: "IQ2_XXS"}, 17: {name: "IQ2_XS"}, 18: {name: "IQ3_XXS"}, 19: {name: "IQ1_S"}, 21: {name: "IQ3_S"}, 22: {name: "IQ2_S"},
 	24: {name: "I8"}, 25: {name: "I16"}, 26: {name: "I32"}, 27: {name: "I64"}, 28: {name: "F64"},
-	29: {name: "IQ1_M"}, 34: {name: "TQ1_0"}, 35: {name: "TQ2_0"},
 }
 
 // Types returns the readable types, ordered by block size. Every backend supports all of them.
+// Files have those of FileTypes.
 func Types() []Type {
 	var list []Type
 	for i := range types {
@@ -142,7 +172,7 @@ func (t Type) BlockBytes() int { return t.info().blockBytes }
 // Scales returns the offsets of a block's float16 scales; none for types without such scales.
 func (t Type) Scales() []int {
 	var at []int
-	if t.info().exponent {
+	if t.info().form != halfScales {
 		return at
 	}
 	for _, s := range t.info().scales {
@@ -169,5 +199,5 @@ func (t Type) RowBytes(n int) (int, error) {
 }
 
 func (t Type) unsupported() error {
-	return fmt.Errorf("%v is not supported (supported: %s)", t, Names(Types()))
+	return fmt.Errorf("%v is not supported (supported: %s)", t, Names(FileTypes()))
 }

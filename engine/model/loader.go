@@ -20,7 +20,8 @@ type loader struct {
 	used map[string]bool // names of the tensors that the model uses, collected while loading
 	err  error
 
-	planning bool // only count memory and allocate none; see Plan
+	scales   *bool // whether the file has scales of NVFP4 tensors; nil if it was not looked at yet
+	planning bool  // only count memory and allocate none; see Plan
 }
 
 func newLoader(be compute.Backend, f *gguf.File, arch string) *loader {
@@ -190,6 +191,9 @@ func (l *loader) tensor(name string, shape ...int) gguf.Tensor {
 		return gguf.Tensor{}
 	}
 	t.Shape = shape
+	if t.Type == gguf.TypeNVFP4 {
+		return l.scaled(t)
+	}
 	return t
 }
 

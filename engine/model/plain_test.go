@@ -38,6 +38,7 @@ func newPlain(tb testing.TB, path string) *plain {
 		}
 		p.tensors[tensor.Name] = wide
 	}
+	p.scaleNVFP4()
 	return p
 }
 

@@ -168,7 +168,7 @@ func TestLlamaVariants(t *testing.T) {
 
 // TestWeightTypes compares a model in every type of weights with the same model dequantised.
 func TestWeightTypes(t *testing.T) {
-	for _, kind := range gguf.Types() {
+	for _, kind := range gguf.FileTypes() {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
 			layout := llamaLayout{hidden: max(64, kind.BlockSize()), heads: 4, kvHeads: 2, kind: kind}

@@ -8,6 +8,7 @@ typedef signed int int32_t;
 
 #define INFINITY __int_as_float(0x7f800000)
 #define UNROLL _Pragma("unroll")
+#define TABLE static __device__ const
 
 // ingot_wait lets the next kernel start and waits until the kernels before this one have ended. A
 // kernel of a graph may start while the kernel before it is running (see metal/cuda/graph.go), so

@@ -109,8 +109,9 @@ inline bool computes() {
 #define INFINITY __builtin_inff()
 #define INGOT_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
-// kernels/defs.h explains CONSTANT, INSTANTIATE and UNROLL.
+// kernels/defs.h explains CONSTANT, INSTANTIATE, TABLE and UNROLL.
 #define UNROLL
+#define TABLE static const
 #define CONSTANT(type, name, index) \
     static const struct name##_type { operator type() const { return ingot::constant<type>(index); } } name = {};
 #define INSTANTIATE(name, function, ...) \

@@ -18,6 +18,8 @@
 // CONSTANT(type, name, index) declares a function constant, whose value is set when the pipeline is
 // made.
 #define CONSTANT(type, name, index) constant type name [[function_constant(index)]];
+// TABLE declares an array of constants.
+#define TABLE constant
 // UNROLL unrolls a loop over a thread's array, since compilers do not unroll long loops. The
 // indices are then known at compile time, and the array is in registers instead of memory.
 #define UNROLL _Pragma("clang loop unroll(full)")

@@ -396,3 +396,33 @@ struct MXFP4 : Unfetched<MXFP4> {
     }
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
 };
+
+// float_byte returns half of a scale of NVFP4, because the values of its codes are doubled. The
+// byte has four bits of exponent and three of mantissa. 127 stands for 0.
+inline float float_byte(uint v) {
+    if (v == 127) return 0;
+    v &= 127;
+    return v < 8 ? number(v, 7, 0) * (1.0f / 1024) : as_type<float>((v << 20) + (119u << 23));
+}
+
+// An NVFP4 block has four runs of 16 weights. Their scales are the first four bytes.
+struct NVFP4 : Unfetched<NVFP4> {
+    enum { block = 64, bytes = 36 };
+    static inline void read(device const uchar* row, uint c, uint, thread float* w) {
+        device const uchar* b = row + ulong(c / 4) * 36;
+        codes<CodesMX>(b + 4 + 8 * (c & 3), float_byte(b[c & 3]), w);
+    }
+    static inline uint at(uint c, uint i) { return 16 * c + 4 * i; }
+};
+
+// NVFP4_F32 is NVFP4 whose blocks begin with a float, by which their weights are multiplied.
+struct NVFP4_F32 : Unfetched<NVFP4_F32> {
+    enum { block = 64, bytes = 40 };
+    static inline void read(device const uchar* row, uint c, uint, thread float* w) {
+        device const uchar* b = row + ulong(c / 4) * 40;
+        codes<CodesMX>(b + 8 + 8 * (c & 3), float_byte(b[4 + (c & 3)]) * *(device const float*)b, w);
+    }
+    static inline uint at(uint c, uint i) { return 16 * c + 4 * i; }
+};
+
+#include "grids.h"

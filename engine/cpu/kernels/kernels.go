@@ -59,7 +59,11 @@ func compiled(level string, call func(offset uintptr, args unsafe.Pointer), offs
 		FromQ40: kernel[ConvertArgs](c, "from_q4_0"), ToQ40: kernel[ConvertArgs](c, "to_q4_0"),
 	}
 	for t := range layouts {
-		s.products[t] = kernel[ProductArgs](c, strings.ToLower(t.String())+"_product")
+		name := t
+		if same, ok := packedAs[t]; ok {
+			name = same
+		}
+		s.products[t] = kernel[ProductArgs](c, strings.ToLower(name.String())+"_product")
 	}
 	return s
 }

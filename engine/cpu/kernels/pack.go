@@ -33,8 +33,8 @@ type layout struct {
 	unpack func(b *unpacked, block, super []byte)
 }
 
-// layouts has an entry for every type of gguf.Types. The C kernels of c/product_int.c and
-// c/product_float.c read the same layouts.
+// layouts has an entry for every type of gguf.Types. The C kernels of c/product_*.c
+// read the same layouts.
 var layouts = map[gguf.Type]layout{
 	gguf.TypeF32:  {block: 64, columns: 1},
 	gguf.TypeF16:  {block: 32, columns: 1},
@@ -53,6 +53,19 @@ var layouts = map[gguf.Type]layout{
 	gguf.TypeIQ4NL: {0, 32 + 256, 32, packQ40, unpackIQ4NL},
 	gguf.TypeIQ4XS: {32, 16 + 256, 32, packIQ4XS, unpackIQ4XS},
 	gguf.TypeMXFP4: {0, 16 + 256, 32, packMXFP4, unpackMXFP4},
+	gguf.TypeNVFP4: {0, nvfp4Bytes, 32, packNVFP4, unpackNVFP4},
+
+	gguf.TypeNVFP4F32: {0, nvfp4F32Bytes, 32, packNVFP4F32, unpackNVFP4F32},
+
+	gguf.TypeIQ1S:   codesLayout(gguf.TypeIQ1S, 16+128, putIQ1S, unpackIQ1S),
+	gguf.TypeIQ1M:   codesLayout(gguf.TypeIQ1M, 32+128, putIQ1M, unpackIQ1M),
+	gguf.TypeIQ2XXS: codesLayout(gguf.TypeIQ2XXS, 16+128+64, putIQ2, unpackIQ2),
+	gguf.TypeIQ2XS:  codesLayout(gguf.TypeIQ2XS, 16+128+64, putIQ2, unpackIQ2),
+	gguf.TypeIQ2S:   codesLayout(gguf.TypeIQ2S, 16+128+64, putIQ2, unpackIQ2),
+	gguf.TypeIQ3XXS: codesLayout(gguf.TypeIQ3XXS, 16+256, putIQ3, unpackIQ3),
+	gguf.TypeIQ3S:   codesLayout(gguf.TypeIQ3S, 16+256, putIQ3, unpackIQ3),
+	gguf.TypeTQ10:   codesLayout(gguf.TypeTQ10, 128, putTwos, unpackTwos),
+	gguf.TypeTQ20:   codesLayout(gguf.TypeTQ20, 128, putTwos, unpackTwos),
 }
 
 // GroupBytes returns the size of a packed group of rows of n weights.

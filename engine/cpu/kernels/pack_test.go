@@ -34,6 +34,22 @@ func TestPack(t *testing.T) {
 	}
 }
 
+// TestUnpackRow: a row of a packed group has the same bits as the dequantised row.
+func TestUnpackRow(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []gguf.Type{gguf.TypeNVFP4F32, gguf.TypeQ40, gguf.TypeQ6K} {
+		const n, rows = 768, 16
+		data := randomWeights(t, rand.New(rand.NewPCG(1, 2)), kind, rows, n)
+		packed := pack(t, kind, data, rows, n)
+		got, want := make([]float32, n), make([]float32, n)
+		for row := range rows {
+			UnpackRow(got, kind, packed, row)
+			gguf.Dequantise(want, kind, data[row*len(data)/rows:(row+1)*len(data)/rows])
+			require.Equal(t, want, got, kind)
+		}
+	}
+}
+
 // unpackGroup returns the values of the 16 rows for each column.
 func unpackGroup(kind gguf.Type, packed []byte, n int) []group {
 	columns := make([]group, n)

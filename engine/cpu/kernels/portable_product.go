@@ -101,6 +101,25 @@ func quantProduct(a *ProductArgs, t gguf.Type) {
 	}
 }
 
+// UnpackRow writes row r of a group of a quantised type without minima. It is slow.
+func UnpackRow(dst []float32, t gguf.Type, packed []byte, r int) {
+	l := layouts[t]
+	m := productMemories.Get().(*productMemory)
+	defer productMemories.Put(m)
+	b := &m.block
+	var super []byte
+	for k := range len(dst) / 32 {
+		if k%8 == 0 {
+			super, packed = packed[:l.super], packed[l.super:]
+		}
+		b.unpack(l, packed[:l.block], super)
+		packed = packed[l.block:]
+		for c := range b.w {
+			dst[32*k+c] = b.scale[c/16][r] * float32(b.w[c][r])
+		}
+	}
+}
+
 func (b *unpacked) add(acc *group, x *Block) {
 	var sums [2][GroupRows]int32
 	for c, v := range x.Q {
@@ -199,12 +218,17 @@ func unpackQ2K(b *unpacked, block, super []byte) {
 
 func unpackQ3K(b *unpacked, block, _ []byte) {
 	b.twos(block[32:], 4)
+	b.thirds(block[160:])
+	b.signedScales(block)
+}
+
+// thirds adds the third bits of weights, which are a plane.
+func (b *unpacked) thirds(src []byte) {
 	for c := range b.w {
 		for r := range GroupRows {
-			b.w[c][r] += int8(block[160+4*r+c%4] >> (c / 4) & 1 << 2)
+			b.w[c][r] += int8(src[4*r+c%4] >> (c / 4) & 1 << 2)
 		}
 	}
-	b.signedScales(block)
 }
 
 func (b *unpacked) twos(src []byte, offset int8) {

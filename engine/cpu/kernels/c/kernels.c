@@ -5,3 +5,4 @@
 #include "elementwise.c"
 #include "product_float.c"
 #include "product_int.c"
+#include "product_codes.c"  // uses product_int.c
