@@ -52,7 +52,7 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &Config{
 		Alias: queue.DefaultAlias, Priority: queue.Default, Backend: "auto", Devices: []int{0},
-		Engine:   engine.Options{KV: gguf.TypeF16, MemoryPercent: 70, Draft: engine.DraftAuto},
+		Engine:   engine.Options{KV: gguf.TypeF16, MemoryPercent: 70, Draft: engine.DraftAuto, Recommended: true},
 		LogLevel: slog.LevelInfo, LogFormat: "text",
 	}, c)
 }
@@ -69,7 +69,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 	}
 	text := map[Name]string{
 		Redis: want.Redis, Model: want.Model, Alias: want.Alias, Priority: "bulk", Backend: "cpu", Kernels: "fast", Device: "1,0", Threads: "3",
-		KV: "q8_0", MemoryLimit: "12GiB", Draft: "model=small.gguf", DraftTokens: "4", StepTime: "20ms",
+		KV: "q8_0", Sampling: "plain", MemoryLimit: "12GiB", Draft: "model=small.gguf", DraftTokens: "4", StepTime: "20ms",
 		Context: "512", Concurrency: "7", Listen: want.Listen, Data: want.Data, APIKeyFile: want.APIKeyFile, TLSCert: want.TLSCert,
 		TLSKey: want.TLSKey, CORSOrigin: want.CORSOrigin, LogLevel: "warn", LogFormat: "json",
 	}
@@ -240,7 +240,7 @@ func TestSizes(t *testing.T) {
 	} {
 		c, err := load(t, "--memory", text)
 		require.NoError(t, err)
-		want.KV, want.Draft = c.Engine.KV, c.Engine.Draft
+		want.KV, want.Draft, want.Recommended = c.Engine.KV, c.Engine.Draft, c.Engine.Recommended
 		require.Equal(t, want, c.Engine, text)
 	}
 }

@@ -27,6 +27,7 @@ const (
 	Threads     Name = "threads"
 	Context     Name = "context"
 	KV          Name = "kv"
+	Sampling    Name = "sampling"
 	MemoryLimit Name = "memory"
 	Draft       Name = "draft"
 	DraftTokens Name = "draft-tokens"
@@ -101,6 +102,10 @@ var settings = []setting{
 	{
 		name: KV, usage: "store the KV cache as `TYPE`: " + alternatives(namesOf(kvTypes)) + "; with fewer bits, more rows fit", def: "f16",
 		set: func(c *Config, s string) (err error) { c.Engine.KV, err = choose(kvTypes, s); return err },
+	},
+	{
+		name: Sampling, usage: "give rows that set no sampling option `DEFAULTS`: recommended (by the model's makers) or plain (temperature 1)", def: "recommended",
+		set: func(c *Config, s string) (err error) { c.Engine.Recommended, err = choose(samplings, s); return err },
 	},
 	{
 		name: MemoryLimit, usage: "use at most `SIZE` of memory for weights, steps, rows and KV cache, such as 12GiB or a share of the free memory such as 70%",

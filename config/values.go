@@ -32,6 +32,8 @@ var logFormats = []string{"text", "json"}
 
 var kvTypes = cacheTypes()
 
+var samplings = []named[bool]{{"recommended", true}, {"plain", false}}
+
 func cacheTypes() (all []named[gguf.Type]) {
 	for _, t := range gguf.CacheTypes() {
 		all = append(all, named[gguf.Type]{strings.ToLower(t.String()), t})

@@ -5,8 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/internal/chat"
 	"github.com/ingot-run/ingot/engine/internal/schedule"
+	"github.com/ingot-run/ingot/engine/recommended"
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
@@ -25,7 +27,8 @@ type Info struct {
 	// "2/cpu/f16". Engines with the same model file and Arithmetic give the same answers, except
 	// those that end at the end of a Context.
 	Arithmetic   string
-	Context      int // maximum number of positions of a sequence, prompt and answer together
+	Recommended  generation.Recommended // the defaults of requests that set no sampling option; zero without Options.Recommended
+	Context      int                    // maximum number of positions of a sequence, prompt and answer together
 	Vocab        int
 	MaxSequences int // maximum number of sequences in a step
 	StepTokens   int // maximum number of rows of a step
@@ -40,6 +43,10 @@ func (e *Engine) Info() Info {
 		name = filepath.Base(file.Path())
 	}
 	_, chat := e.ChatTemplate()
+	var defaults generation.Recommended
+	if e.opts.Recommended {
+		defaults = recommended.Of(file)
+	}
 	return Info{
 		Model:        name,
 		Chat:         chat,
@@ -49,6 +56,7 @@ func (e *Engine) Info() Info {
 		Backend:      e.backend.Name(),
 		Device:       e.backend.Device(),
 		Arithmetic:   e.arithmetic(),
+		Recommended:  defaults,
 		Context:      e.fit.Context,
 		Vocab:        config.Vocab,
 		MaxSequences: e.sequences,

@@ -50,6 +50,9 @@ type Options struct {
 	// DraftTokens is the number of tokens that are drafted for a sequence in a step, at most
 	// MaxDraftTokens. With 0, the engine chooses the number by measured acceptance and cost.
 	DraftTokens int
+	// Recommended makes Info.Recommended the settings that the model's makers recommend. The engine
+	// itself does not use them: its callers use them for requests that set no sampling option.
+	Recommended bool
 	// NoSharing computes every prompt in full, even if its beginning is in the cache. It is for
 	// measuring how much sharing saves.
 	NoSharing bool

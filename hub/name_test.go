@@ -164,7 +164,7 @@ func TestCatalog(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, e.File, n.ID()+":"+n.Select)
 		require.GreaterOrEqual(t, e.Bytes, before)
-		require.Greater(t, e.Memory(), e.Bytes)
+		require.Greater(t, e.Memory(), e.Bytes+MemoryRows*(MemoryTokens*e.Cache+e.State))
 		before = e.Bytes
 	}
 	require.Len(t, Fitting(1<<40, 3), 3)

@@ -37,6 +37,8 @@ type Request struct {
 	seed    *int64
 	echo    bool
 
+	sampling bool // the request sets a sampling option; see Recommend
+
 	formField string // path of the field that gives the form of the answer; empty for none
 
 	tokenIDs bool // the request sets return_token_ids
@@ -68,6 +70,7 @@ func parseRequest(e Endpoint, body []byte, live bool) (*Request, error) {
 		}
 	}
 	r.finish(o)
+	r.sampling = slices.ContainsFunc(samplingFields, o.has)
 	if live {
 		r.readStream(o)
 	}

@@ -9,9 +9,10 @@ type Worker struct {
 	Name            string    `json:"name"` // HOST:PID
 	Aliases         []string  `json:"aliases"`
 	Model           string    `json:"model"`
-	Chat            bool      `json:"chat,omitempty"`         // the model's file has a chat template
-	ModelSHA256     string    `json:"model_sha256,omitempty"` // empty until it is known: hashing a large file takes a while
-	Arithmetic      string    `json:"arithmetic,omitempty"`   // engine.Info.Arithmetic; empty for earlier versions
+	Chat            bool      `json:"chat,omitempty"`             // the model's file has a chat template
+	ModelSHA256     string    `json:"model_sha256,omitempty"`     // empty until it is known: hashing a large file takes a while
+	Arithmetic      string    `json:"arithmetic,omitempty"`       // engine.Info.Arithmetic; empty for earlier versions
+	Sampling        string    `json:"default_sampling,omitempty"` // Origin.Sampling
 	Version         string    `json:"version"`
 	Backend         string    `json:"backend"`
 	Device          string    `json:"device"`

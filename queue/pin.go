@@ -8,11 +8,14 @@ import (
 )
 
 // Pin returns a text that identifies what a worker's answers depend on: the model file (weights and
-// chat template), the default sampling options, and engine.Info.Arithmetic. Under each alias, a
-// batch accepts only answers whose Pin agrees with that of the first answer, unless Batch.MixModels
-// is set.
-func Pin(modelSHA256, arithmetic string) string {
+// chat template), the default sampling options, with the recommended ones if the worker uses them
+// (Origin.Sampling), and engine.Info.Arithmetic. Under each alias, a batch accepts only answers
+// whose Pin agrees with that of the first answer, unless Batch.MixModels is set.
+func Pin(modelSHA256, sampling, arithmetic string) string {
 	pin := modelSHA256 + "/" + openai.DefaultsID()
+	if sampling != "" {
+		pin += "+" + sampling
+	}
 	if arithmetic != "" {
 		pin += "/" + arithmetic
 	}
@@ -37,10 +40,35 @@ func PinDifference(first, pin, who string) string {
 		return "answers of another worker"
 	case a[0] != b[0]:
 		return fmt.Sprintf("answers of the model file with the SHA-256 %.12s…; %s has %.12s…", a[0], who, b[0])
+	case a[1] != b[1] && idOf(a[1]) == idOf(b[1]):
+		return SamplingDifference(recommendedIn(a[1]), recommendedIn(b[1]), who)
 	case a[1] != b[1]:
 		return fmt.Sprintf("answers with the sampling defaults %s, those of another version; %s has %s", a[1], who, b[1])
 	}
 	return ArithmeticDifference(a[2], b[2], who)
+}
+
+// idOf and recommendedIn return the parts of a Pin's sampling defaults.
+func idOf(defaults string) string {
+	id, _, _ := strings.Cut(defaults, "+")
+	return id
+}
+
+func recommendedIn(defaults string) string {
+	_, recommended, _ := strings.Cut(defaults, "+")
+	return recommended
+}
+
+// SamplingDifference is PinDifference for Origin.Sampling alone.
+func SamplingDifference(first, own, who string) string {
+	return fmt.Sprintf("answers with %s for rows that set no sampling option; %s has %s", defaultsText(first), who, defaultsText(own))
+}
+
+func defaultsText(recommended string) string {
+	if recommended == "" {
+		return "--sampling plain"
+	}
+	return recommended
 }
 
 // arithmeticParts names the parts of engine.Info.Arithmetic for people. A %s stands for the value.

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"hash/crc32"
 	"math"
 	"strings"
 	"time"
@@ -41,8 +42,9 @@ type Origin struct {
 	Device      string `json:"device"`
 	Model       string `json:"model"`
 	ModelSHA256 string `json:"model_sha256"`
-	Arithmetic  string `json:"arithmetic,omitempty"` // engine.Info.Arithmetic; empty in results of earlier versions
-	Context     int    `json:"context,omitempty"`    // maximum tokens of prompt and answer; 0 in results of earlier versions
+	Arithmetic  string `json:"arithmetic,omitempty"`       // engine.Info.Arithmetic; empty in results of earlier versions
+	Sampling    string `json:"default_sampling,omitempty"` // engine.Info.Recommended as text: the settings of rows that set no sampling option; empty for temperature 1
+	Context     int    `json:"context,omitempty"`          // maximum tokens of prompt and answer; 0 in results of earlier versions
 	Version     string `json:"version"`
 
 	// Alias is the name of the model in answers: the name under which clients and producers know
@@ -51,18 +53,22 @@ type Origin struct {
 }
 
 // Fingerprint returns OpenAI's system_fingerprint, such as "fp_c4d04f92bf1d_2-cpu-f16-4096": model
-// file, arithmetic and context. Equal requests with equal seeds and fingerprints get the same
-// tokens.
+// file, arithmetic and context, and a checksum of Sampling if there is one. Equal requests with
+// equal seeds and fingerprints get the same tokens.
 func (o Origin) Fingerprint() string {
 	model := o.ModelSHA256[:min(12, len(o.ModelSHA256))]
 	if o.Arithmetic == "" {
 		return "fp_" + o.Backend + "_" + model
 	}
-	return fmt.Sprintf("fp_%s_%s-%d", model, strings.ReplaceAll(o.Arithmetic, "/", "-"), o.Context)
+	fingerprint := fmt.Sprintf("fp_%s_%s-%d", model, strings.ReplaceAll(o.Arithmetic, "/", "-"), o.Context)
+	if o.Sampling != "" {
+		fingerprint += fmt.Sprintf("-%08x", crc32.ChecksumIEEE([]byte(o.Sampling)))
+	}
+	return fingerprint
 }
 
 // Pin returns the Pin of the origin's answers.
-func (o Origin) Pin() string { return Pin(o.ModelSHA256, o.Arithmetic) }
+func (o Origin) Pin() string { return Pin(o.ModelSHA256, o.Sampling, o.Arithmetic) }
 
 // Add sets the statistics of a row from the completions of its prompts, which ran concurrently.
 // Counts are summed, and so are the times of prefill and decoding, from which the speeds are

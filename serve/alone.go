@@ -71,6 +71,8 @@ func (a *Alone) Answer(ctx context.Context, c Call) (Answer, error) {
 	if eng == nil {
 		return Answer{}, fmt.Errorf("there is no engine for the model %q", c.Model)
 	}
+	info := eng.Info()
+	c.Request.Recommend(info.Recommended)
 	prompts := c.Request.NumPrompts()
 	if c.Stream != nil && prompts > 1 { // all prompts are checked before the first one is answered
 		for i := range prompts {
@@ -86,14 +88,13 @@ func (a *Alone) Answer(ctx context.Context, c Call) (Answer, error) {
 	if err != nil {
 		return Answer{}, errors.Join(ctx.Err(), err)
 	}
-	info := eng.Info()
 	sha, err := eng.SHA256(ctx)
 	if err != nil {
 		return Answer{}, err
 	}
 	stats := queue.Stats{Attempts: 1, Origin: queue.Origin{
 		Backend: info.Backend, Device: info.Device, Model: info.Model, ModelSHA256: sha, Version: a.version,
-		Arithmetic: info.Arithmetic, Context: info.Context,
+		Arithmetic: info.Arithmetic, Sampling: info.Recommended.String(), Context: info.Context,
 	}}
 	stats.Add(done)
 	return Answer{

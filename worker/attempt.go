@@ -41,6 +41,7 @@ func (w *Worker) attempt(ctx context.Context, r *row) (result queue.Result, err 
 	if err != nil {
 		return result, err
 	}
+	request.Recommend(w.recommended)
 	var full atomic.Bool
 	done, err := Complete(ctx, r.log, request.NumPrompts(), func(ctx context.Context, i int) (generation.Completion, error) {
 		req := w.request(ctx, r, request, i)

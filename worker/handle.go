@@ -114,13 +114,13 @@ func (w *Worker) handBack(r *row) queue.Outcome {
 	return queue.HandBack()
 }
 
-// hasLonger reports whether a live worker with a longer context, the same model file and the same
-// arithmetic serves the alias.
+// hasLonger reports whether a live worker with a longer context, the same model file, the same
+// arithmetic and the same defaults of sampling serves the alias.
 func (w *Worker) hasLonger(ctx context.Context) bool {
 	own, _ := w.model.known()
 	fleet, err := w.queue.Fleet(ctx)
 	return err == nil && slices.ContainsFunc(fleet, func(o queue.Worker) bool {
-		return o.Live() && o.Serves(w.config.Alias) && o.Context > w.context && o.ModelSHA256 == own.ModelSHA256 && o.Arithmetic == own.Arithmetic
+		return o.Live() && o.Serves(w.config.Alias) && o.Context > w.context && o.ModelSHA256 == own.ModelSHA256 && o.Arithmetic == own.Arithmetic && o.Sampling == own.Sampling
 	})
 }
 

@@ -52,8 +52,9 @@ type Worker struct {
 	context int  // maximum tokens of prompt and answer
 	speed   queue.Speed
 
-	generate func(context.Context, generation.Request) (generation.Completion, error)
-	snapshot func() engine.Snapshot
+	recommended generation.Recommended // the settings of rows that set no sampling option
+	generate    func(context.Context, generation.Request) (generation.Completion, error)
+	snapshot    func() engine.Snapshot
 
 	// Limits of the rows that run.
 	admission *admission
@@ -130,11 +131,11 @@ func newWorker(eng Engine, q queue.Queue, c Config, registry prometheus.Register
 	model := &model{sha256: eng.SHA256, origin: queue.Origin{
 		Alias:  c.shownModel(info),
 		Worker: c.Name, Backend: info.Backend, Device: info.Device, Model: info.Model, Version: c.Version,
-		Arithmetic: info.Arithmetic, Context: info.Context,
+		Arithmetic: info.Arithmetic, Sampling: info.Recommended.String(), Context: info.Context,
 	}}
 	return &Worker{
 		config: c, queue: q, log: c.Logger, chat: info.Chat, context: info.Context,
-		generate: eng.Generate, snapshot: eng.Snapshot,
+		recommended: info.Recommended, generate: eng.Generate, snapshot: eng.Snapshot,
 		admission: rows, results: newResultRoom(info.Fit.Rows), refusals: refusals{pause: refusalPause},
 		metrics: newMetrics(registry, eng.Snapshot), pulse: newPulse(c.Concurrency+c.Interactive, time.Now()),
 		model: model, checkpoints: newCheckpointer(model, c.Logger), batches: newInspector(q, c.Alias, eng.Snapshot, c.Logger),
@@ -206,7 +207,7 @@ func (w *Worker) wait(activities *sync.WaitGroup) {
 func (w *Worker) describe() queue.Worker {
 	o, _ := w.model.known()
 	return queue.Worker{
-		Name: o.Worker, Model: o.Model, Chat: w.chat, ModelSHA256: o.ModelSHA256, Arithmetic: o.Arithmetic, Version: o.Version, Backend: o.Backend, Device: o.Device,
+		Name: o.Worker, Model: o.Model, Chat: w.chat, ModelSHA256: o.ModelSHA256, Arithmetic: o.Arithmetic, Sampling: o.Sampling, Version: o.Version, Backend: o.Backend, Device: o.Device,
 		Context:         w.context,
 		TokensPerSecond: w.speed.Measure(w.snapshot().GeneratedTokens, time.Now()),
 	}

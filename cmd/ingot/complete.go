@@ -51,6 +51,7 @@ func addCompletion(cmd *cobra.Command) {
 func flagValues() map[string][]cobra.Completion {
 	values := map[string][]cobra.Completion{
 		string(config.KV):        {"f32", "f16", "q8_0", "q4_0"},
+		string(config.Sampling):  {"recommended", "plain"},
 		string(config.Draft):     {"auto", "mtp", "ngram", "off"},
 		string(config.LogLevel):  {"debug", "info", "warn", "error"},
 		string(config.LogFormat): {"text", "json"},

@@ -102,6 +102,7 @@ func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 	if e.cfg, err = settings(e.cmd); err != nil {
 		return err
 	}
+	e.cfg.Engine.Recommended = false // tasks set all options
 	if err := e.choose(sets); err != nil {
 		return err
 	}

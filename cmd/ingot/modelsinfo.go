@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -98,6 +99,9 @@ func writeModelInfo(w io.Writer, m *bench.ModelInfo) error {
 	line("chat template", "%s", map[bool]string{true: "yes", false: "no"}[m.ChatTemplate])
 	if m.Tools != "" {
 		line("tools", "%s", m.Tools)
+	}
+	if m.Sampling != "" {
+		line("recommended sampling", "%s (%s)", strings.ReplaceAll(m.Sampling, ",", ", "), m.SamplingSource)
 	}
 	if m.CacheBytesPerToken > 0 {
 		line("cache", "%s per token in f16%s", textfmt.Bytes(m.CacheBytesPerToken), textfmt.Window(m.WindowedBytesPerToken, m.Window))

@@ -73,6 +73,7 @@ func newRun() *cobra.Command {
 	c.again.add(flags)
 	c.report.add(flags, "")
 	addEngineFlags(flags)
+	config.AddFlag(flags, config.Sampling)
 	config.AllowList(flags, config.Model, "answer with `MODEL`, a GGUF file or a pulled model's name; several, as MODEL or ALIAS=MODEL, answer one after another")
 	addCaptureFlag(flags, &c.capture)
 	flags.StringVar(&c.points, "checkpoints", "", "print sums and norms of the forward pass at `POINTS`: all, or LAYER[:STAGE],...")

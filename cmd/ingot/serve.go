@@ -39,6 +39,7 @@ func newServe() *cobra.Command {
 	config.AddFlag(flags, config.Data, config.APIKeyFile, config.TLSCert, config.TLSKey, config.CORSOrigin, config.Concurrency, config.Context)
 	flags.BoolVar(&c.allowAnyone, "allow-anyone", false, "without --api-key-file: answer other machines, and requests under any host name")
 	addComputeFlags(flags)
+	config.AddFlag(flags, config.Sampling)
 	return cmd
 }
 

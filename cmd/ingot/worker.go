@@ -24,6 +24,7 @@ func newWorker() *cobra.Command {
 	}
 	config.AddFlag(cmd.Flags(), config.Redis, config.Alias, config.Listen)
 	addEngineFlags(cmd.Flags())
+	config.AddFlag(cmd.Flags(), config.Sampling)
 	return cmd
 }
 

@@ -54,8 +54,11 @@ func (l *Launch) Engine(name string, opts engine.Options) (*engine.Engine, error
 	if err != nil {
 		return nil, err
 	}
+	info := eng.Info()
+	if defaults := info.Recommended.String(); defaults != "" {
+		log.Info("rows that set no sampling option get the recommended settings; --sampling plain turns them off", "settings", defaults, "source", info.Recommended.Source)
+	}
 	if opts.MaxSequences == 0 {
-		info := eng.Info()
 		log.Info("rows at once are chosen by memory and the cost of steps", "concurrency", info.MaxSequences, "step_rows", info.StepTokens)
 	}
 	if l.capturing != nil {

@@ -28,6 +28,7 @@ type storedLine struct {
 	Stats     struct {
 		ModelSHA256 string `json:"model_sha256"`
 		Arithmetic  string `json:"arithmetic"`
+		Sampling    string `json:"default_sampling"`
 		Context     int    `json:"context"`
 		ContextFull bool   `json:"context_full"`
 	} `json:"stats"`
@@ -35,7 +36,7 @@ type storedLine struct {
 
 // model returns the Model of an answer.
 func (l *storedLine) model() Model {
-	m := Model{l.Stats.ModelSHA256, l.Stats.Arithmetic, l.Stats.Context}
+	m := Model{l.Stats.ModelSHA256, l.Stats.Arithmetic, l.Stats.Sampling, l.Stats.Context}
 	if !l.Stats.ContextFull {
 		m.Context = 0
 	}

@@ -48,13 +48,14 @@ type Output struct {
 type Model struct {
 	SHA256     string // of the model file
 	Arithmetic string // engine.Info.Arithmetic
+	Sampling   string // engine.Info.Recommended as text; empty for temperature 1, and for answers of earlier versions
 	Context    int    // engine.Info.Context, if it ended the answer; otherwise 0
 }
 
 // Differs reports whether answers of a run with model m can differ from answers of model o. What is
 // not known of o, because an earlier version wrote the answers, does not differ.
 func (m Model) Differs(o Model) bool {
-	return o.SHA256 != "" && o.SHA256 != m.SHA256 || o.Arithmetic != "" && o.Arithmetic != m.Arithmetic || o.Context != 0 && o.Context != m.Context
+	return o.SHA256 != "" && o.SHA256 != m.SHA256 || o.Arithmetic != "" && o.Arithmetic != m.Arithmetic || o.SHA256 != "" && o.Sampling != m.Sampling || o.Context != 0 && o.Context != m.Context
 }
 
 // OpenOutput opens or creates the file for a batch's results. Results in the file are kept. An

@@ -389,6 +389,7 @@ func TestByOtherModels(t *testing.T) {
 		{"a full context of the same length", `"model_sha256":"own","arithmetic":"1/cpu/f16","context":128,"context_full":true`, false},
 		{"a full context of another length", `"model_sha256":"own","arithmetic":"1/cpu/f16","context":64,"context_full":true`, true},
 		{"another arithmetic", `"model_sha256":"own","arithmetic":"1/cpu/q4_0","context":128`, true},
+		{"recommended defaults of sampling", `"model_sha256":"own","arithmetic":"1/cpu/f16","default_sampling":"temperature=0.6","context":128`, true},
 		{"another model of an earlier version", `"model_sha256":"other"`, true},
 		{"another model", `"model_sha256":"other","arithmetic":"1/cpu/f16","context":128`, true},
 		{"no model", ``, false},

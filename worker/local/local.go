@@ -166,7 +166,10 @@ func checkModel(ctx context.Context, eng worker.Engine, out *rows.Output, o Opti
 		return fmt.Errorf("the output has %w (%d), and the model of this run has the SHA-256 %.12s…: choose another output, or give --mix-models", ErrOtherModel, n, own.SHA256)
 	}
 	difference := fmt.Sprintf("answers that ended at the end of a context of %d; this run has a context of %d", other.Context, own.Context)
-	if other.Arithmetic != "" && other.Arithmetic != own.Arithmetic {
+	switch {
+	case other.Sampling != own.Sampling:
+		difference = queue.SamplingDifference(other.Sampling, own.Sampling, "this run")
+	case other.Arithmetic != "" && other.Arithmetic != own.Arithmetic:
 		difference = queue.ArithmeticDifference(other.Arithmetic, own.Arithmetic, "this run")
 	}
 	return otherModelError{fmt.Errorf("the output has %s (answers: %d): repeat the run with the same settings, choose another output, or give --mix-models", difference, n)}
@@ -175,7 +178,7 @@ func checkModel(ctx context.Context, eng worker.Engine, out *rows.Output, o Opti
 func modelOf(ctx context.Context, eng worker.Engine) (rows.Model, error) {
 	info := eng.Info()
 	sha, err := eng.SHA256(ctx)
-	return rows.Model{SHA256: sha, Arithmetic: info.Arithmetic, Context: info.Context}, err
+	return rows.Model{SHA256: sha, Arithmetic: info.Arithmetic, Sampling: info.Recommended.String(), Context: info.Context}, err
 }
 
 // reportContinued calls Continued if there are rows with text that a model for chats continues.
