@@ -109,7 +109,7 @@ func TestDrawStatistics(t *testing.T) {
 	computetest.DrawStatistics(t, func(tb testing.TB) compute.Backend {
 		tb.Helper()
 		return emulated(tb, metal.Options{})
-	}, 5000)
+	}, 5000, 5000)
 }
 
 // TestConformanceOfFastKernels runs the suite with fast arithmetic: once with the kernels for few

@@ -104,10 +104,7 @@ func (o *drawing) inputs(s *step) (rows, lists Binding, edits bool) {
 		a := drawOptions(d)
 		if len(d.Mask) > 0 {
 			a.mask = uint32(at + 1)
-			for _, word := range d.Mask {
-				list[at] = int32(word)
-				at++
-			}
+			at += copy(bytesOfInts(list[at:]), bytesOfInts(d.Mask)) / 4
 		}
 		if o.edits(d) {
 			a.edits, a.editCount = uint32(at), uint32(len(d.Edits))

@@ -68,7 +68,7 @@ func TestDrawStatisticsOnGPU(t *testing.T) {
 		computetest.DrawStatistics(t, func(tb testing.TB) compute.Backend {
 			tb.Helper()
 			return start(tb, metal.Options{})
-		}, 100_000)
+		}, 100_000, 100_000)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -121,8 +122,23 @@ func TestWaitsOfStepsInFlight(t *testing.T) {
 // without further options at most 64 per token.
 func TestReadBytes(t *testing.T) {
 	t.Parallel()
+	readBytes(t, open(t, metal.Options{}, emulator.Options{Discrete: true}))
+}
+
+func TestReadBytesOnGPU(t *testing.T) {
+	eachGPU(t, func(t *testing.T, start starter) {
+		t.Helper()
+		be := start(t, metal.Options{})
+		if be.Name() == "metal" {
+			t.Skip("the GPU shares the CPU's memory")
+		}
+		readBytes(t, be)
+	})
+}
+
+func readBytes(t *testing.T, be *metal.Backend) {
+	t.Helper()
 	const tokens = 40
-	be := open(t, metal.Options{}, emulator.Options{Discrete: true})
 	eng, err := engine.Open(modeltest.Micro(t, "micro-llama"), be, engine.Options{Context: 128, Draft: engine.DraftOff})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, eng.Close()) }()
@@ -140,6 +156,7 @@ func TestReadBytes(t *testing.T) {
 		_, err := eng.Generate(t.Context(), c.request)
 		require.NoError(t, err)
 		read := be.Counters().ReadBytes - before
+		t.Logf("%s: %.1f bytes per token", name, float64(read)/(3*tokens))
 		require.Positive(t, read, name)
 		require.LessOrEqual(t, read, c.maxBytes*3*tokens, name)
 	}
@@ -180,4 +197,56 @@ func TestLongStepsMayBeSplit(t *testing.T) {
 		require.Equal(t, maxSplits > 0, w.splits > 1, "%d rows", rows)
 		require.LessOrEqual(t, w.splits, maxSplits)
 	}
+}
+
+// repeated is a device that counts submissions, and those that are like an earlier one.
+type repeated struct {
+	metal.Device
+	seen             map[string]bool
+	passes, repeated int
+}
+
+func (r *repeated) Submit(work []metal.Dispatch) (metal.Ticket, error) {
+	var key strings.Builder
+	for _, w := range work {
+		fmt.Fprintln(&key, w.Pipeline, w.Buffers, string(w.Args), w.Groups, w.Threads, w.ThreadgroupMemory, w.Barrier)
+	}
+	r.passes++
+	if r.seen[key.String()] {
+		r.repeated++
+	}
+	r.seen[key.String()] = true
+	return r.Device.Submit(work)
+}
+
+// TestStepsAreRepeated checks that steps which generate tokens of sequences with different lengths
+// are mostly like earlier steps. Some drivers run such steps much faster.
+func TestStepsAreRepeated(t *testing.T) {
+	t.Parallel()
+	dev, err := emulator.Open(emulator.Options{})
+	if errors.Is(err, emulator.ErrNoCompiler) {
+		t.Skipf("the kernels are not tested: %v", err)
+	}
+	require.NoError(t, err)
+	r := &repeated{Device: dev, seen: map[string]bool{}}
+	be, err := metal.New(r, metal.Options{})
+	require.NoError(t, err)
+	eng, err := engine.Open(modeltest.Micro(t, "micro-llama"), be, engine.Options{Context: 256, Draft: engine.DraftOff})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, eng.Close()) }()
+	r.passes, r.repeated = 0, 0
+	group, ctx := errgroup.WithContext(t.Context())
+	for i := range 6 {
+		req := generation.Request{MaxTokens: 120, IgnoreEOS: true, Sampling: generation.Sampling{Temperature: 1}}
+		for j := range 3 + 5*i {
+			req.Tokens = append(req.Tokens, int32(31*i+17*j))
+		}
+		group.Go(func() error {
+			_, err := eng.Generate(ctx, req)
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	require.Greater(t, r.passes, 100)
+	require.Greater(t, float64(r.repeated), 0.6*float64(r.passes), "%d of %d submissions were repeated", r.repeated, r.passes)
 }

@@ -145,6 +145,11 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 // slotInts and slotBytes are the sizes of Slot in kernels/pages.h.
 const slotInts, slotBytes = 3, 12
 
+// tableRoom is the unit, in integers, of the memory that all page tables of a step take. The inputs
+// after the tables are then in the same place in most steps of a generation, although the tables
+// grow. A driver can repeat such steps as one: see cuda/graph.go.
+const tableRoom = 1024
+
 // mapPages writes the page tables of all groups of layers, and the positions and page tables of all
 // rows to the slot mapping.
 func (s *step) mapPages() {
@@ -158,7 +163,7 @@ func (s *step) mapPages() {
 		}
 	}
 	var tables []int32
-	s.tables, tables = s.take(pages)
+	s.tables, tables = s.take((pages + tableRoom - 1) / tableRoom * tableRoom)
 	s.slotMapping, s.slots = s.take(slotInts * rows * groups)
 	s.located = slices.Grow(s.located[:0], groups)[:groups]
 	clear(s.located)
