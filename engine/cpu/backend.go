@@ -64,6 +64,7 @@ type scratch struct {
 	candidates    []weighed  // the candidates of TopK and TopP
 	ordered       []weighed  // the same or other candidates, while they are reordered
 	ids           []int32    // [compute.DrawPart] tokens of a part
+	sample        []float32  // logits of a sample of tokens
 	highestIDs    []float32
 	highestValues []float32
 	buckets       [radixBuckets]uint64

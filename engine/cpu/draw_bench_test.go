@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -21,12 +22,17 @@ func BenchmarkDraw(b *testing.B) {
 	dst, err := be.Buffer(1, compute.DrawCols)
 	require.NoError(b, err)
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, kind := range []string{"flat", "steep"} {
+	for _, kind := range []string{"flat", "steep", "trained"} {
+		ranks := r.Perm(vocab)
 		for i := range be.Floats(logits)[0] {
-			be.Floats(logits)[0][i] = float32(r.NormFloat64())
-			if kind == "steep" {
-				be.Floats(logits)[0][i] *= 3
+			l := r.NormFloat64()
+			switch kind {
+			case "steep":
+				l *= 3
+			case "trained": // probabilities like those of words in texts
+				l = -1.4 * math.Log(float64(1+ranks[i]))
 			}
+			be.Floats(logits)[0][i] = float32(l)
 		}
 		for _, c := range []struct {
 			name string

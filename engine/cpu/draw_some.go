@@ -9,6 +9,12 @@ func (d *drawing) fromSome() int {
 	if k := d.draw.TopK; k > 0 && k < len(d.logits) {
 		lowest = max(lowest, d.kth(k))
 	}
+	share := d.draw.Share()
+	if share > 0 {
+		if id, ok := d.fromFew(lowest, share); ok {
+			return id
+		}
+	}
 	m.weights = grow(m.weights, len(d.logits))
 	weights := m.weights[:len(d.logits)]
 	m.sums = m.sums[:0]
@@ -19,7 +25,7 @@ func (d *drawing) fromSome() int {
 		m.sums = append(m.sums, sum)
 		total += sum
 	}
-	if share := d.draw.Share(); share > 0 {
+	if share > 0 {
 		return d.fromMass(weights, lowest, compute.Mass(share, total), total)
 	}
 	target := d.draw.Target(total)

@@ -15,14 +15,14 @@ import (
 // 100,000 tokens with each set of options.
 func TestDrawStatistics(t *testing.T) {
 	t.Parallel()
-	draws := 10_000
+	draws, manyDraws := 10_000, 250
 	if os.Getenv("INGOT_LONG") != "" {
-		draws = 100_000
+		draws, manyDraws = 100_000, 100_000
 	}
 	computetest.DrawStatistics(t, func(tb testing.TB) compute.Backend {
 		tb.Helper()
 		be, err := cpu.New(2)
 		require.NoError(tb, err)
 		return be
-	}, draws)
+	}, draws, manyDraws)
 }

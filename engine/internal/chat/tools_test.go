@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,6 +91,36 @@ func TestRecordedTools(t *testing.T) {
 			}
 			require.Equal(t, before, string(ordered.AppendJSON(nil, vars)), "the caller's object does not change")
 		}
+	}
+}
+
+// TestResultsInAnotherOrder renders the results of several calls in the order of the calls.
+func TestResultsInAnotherOrder(t *testing.T) {
+	t.Parallel()
+	dir := needTemplates(t)
+	data, err := os.ReadFile("testdata/tools.json")
+	require.NoError(t, err)
+	var all recorded
+	require.NoError(t, json.Unmarshal(data, &all))
+	call := `{"id": "call_%d", "type": "function", "function": {"name": "f", "arguments": "{\"n\": %d}"}}`
+	result := `{"role": "tool", "tool_call_id": "call_%d", "content": "result %d"}`
+	first, second, third := fmt.Sprintf(result, 1, 1), fmt.Sprintf(result, 2, 2), fmt.Sprintf(result, 3, 3)
+	list := []generation.Tool{{Name: "f", Description: "Computes."}}
+	for name := range all.Templates {
+		tmpl := readTemplate(t, dir, name)
+		render := func(results ...string) string {
+			v, err := ordered.ParseJSON(fmt.Appendf(nil, `[{"role": "user", "content": "u"}, {"role": "assistant", "content": "", "tool_calls": [%s, %s, %s]}, %s]`,
+				fmt.Sprintf(call, 1, 1), fmt.Sprintf(call, 2, 2), fmt.Sprintf(call, 3, 3), strings.Join(results, ", ")))
+			require.NoError(t, err)
+			vars := ordered.NewObject()
+			vars.Set("messages", decoded(t, v.([]ordered.Value)))
+			got, err := tmpl.Render(t.Context(), vars, list, time.Time{})
+			require.NoError(t, err, name)
+			return got
+		}
+		want := render(first, second, third)
+		require.Contains(t, want, "result 3", name)
+		require.Equal(t, want, render(third, first, second), name)
 	}
 }
 

@@ -7,6 +7,8 @@ type Step struct {
 	Size    cost.Size // of each step, with its drafts
 	Steps   int       // number of steps
 	Seconds float64   // duration of each step
+	// Waiting reports whether other sequences wait for the rows of those that end.
+	Waiting bool
 }
 
 // ledger compares the time that drafting takes with the time that it saves, as measured. It stops
@@ -28,7 +30,7 @@ type ledger struct {
 const (
 	// budget is the share of the time of all steps that drafting may lose. maxCredit is what it may
 	// lose of earlier savings, in steps.
-	budget, maxCredit = 0.01, 16
+	budget, maxCredit = 0.007, 8
 	// textAllowance and passAllowance are values of ledger.allowance for drafts from texts alone,
 	// and for drafts by passes, which also have to process prompts before the first draft.
 	textAllowance, passAllowance = 2, 64

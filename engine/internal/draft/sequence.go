@@ -40,6 +40,9 @@ type Counts struct{ Drafted, Accepted int }
 // Length returns the number of known tokens.
 func (s *Sequence) Length() int { return len(s.Tokens) }
 
+// remaining returns the maximum number of tokens that follow.
+func (s *Sequence) remaining() int { return s.Limit - len(s.Tokens) }
+
 // Verify counts the next draft as accepted if it is the token that was generated.
 func (s *Sequence) Verify(token int32) {
 	if s.Accepted < len(s.Drafts) && s.Drafts[s.Accepted] == token {

@@ -113,6 +113,16 @@ func (sp *Speculator) Prefill(prompts []*Sequence) error {
 // how many were drafted and accepted. depends reports whether the duration of the steps depends on
 // drafts, so that it says little about steps without drafts.
 func (sp *Speculator) Observe(step []*Sequence, took Step) (c Counts, depends bool) {
+	var last *Sequence // the sequence that probably ends last
+	for _, s := range step {
+		if last == nil || s.remaining() > last.remaining() {
+			last = s
+		}
+	}
+	ofLast := 0
+	if last != nil {
+		ofLast = last.Accepted
+	}
 	for _, s := range step {
 		sp.learn(s)
 		c.Drafted += len(s.Drafts)
@@ -126,17 +136,26 @@ func (sp *Speculator) Observe(step []*Sequence, took Step) (c Counts, depends bo
 	} else {
 		sp.idle += took.Steps
 	}
-	return c, sp.account(took, c)
+	return c, sp.account(took, c, ofLast)
 }
 
-// account enters a step into the ledger. An accepted draft saves a row of a step without drafts.
-func (sp *Speculator) account(took Step, c Counts) (depends bool) {
+// account enters a step into the ledger. If sequences wait, an accepted draft saves a row of a step
+// without drafts. Otherwise, drafts of the sequence that ends last save steps, and those of the
+// others only what a row adds to a step. ofLast is the number of accepted drafts of that sequence.
+func (sp *Speculator) account(took Step, c Counts, ofLast int) (depends bool) {
 	reads := sp.planner.Reads
 	without := took.Size
 	without.Rows, without.Outputs, without.Reads = without.Rows-c.Drafted, without.Outputs-c.Drafted, max(0, without.Reads-c.Drafted*reads)
 	verify, streams := sp.planner.Verify, max(1, without.Outputs)
-	token := verify.Seconds(cost.Size{Rows: streams, Outputs: streams, Reads: streams * reads}) / float64(streams)
-	return sp.ledger.observe(took, c.Drafted > 0, verify.Seconds(took.Size), verify.Seconds(without), token*float64(c.Accepted))
+	seconds := func(rows int) float64 {
+		return verify.Seconds(cost.Size{Rows: rows, Outputs: rows, Reads: rows * reads})
+	}
+	saved := seconds(streams) / float64(streams) * float64(c.Accepted)
+	if !took.Waiting && streams > 1 {
+		row := seconds(streams) - seconds(streams-1)
+		saved = seconds(streams)*float64(ofLast) + row*float64(c.Accepted-ofLast)
+	}
+	return sp.ledger.observe(took, c.Drafted > 0, verify.Seconds(took.Size), verify.Seconds(without), saved)
 }
 
 func (sp *Speculator) learn(s *Sequence) {

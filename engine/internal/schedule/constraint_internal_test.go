@@ -10,6 +10,7 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/grammar"
+	"github.com/ingot-run/ingot/engine/internal/cost"
 	"github.com/ingot-run/ingot/engine/model"
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
@@ -146,6 +147,47 @@ func TestRunsUnderMasks(t *testing.T) {
 		require.Equal(t, want.seqs[0].answer(), r.seqs[0].answer())
 	}
 	require.Less(t, m.Snapshot().Steps, uint64(2*reqs[3].MaxTokens))
+}
+
+// Under masks, a run has more steps than can be in flight if steps are short. It ends early for a
+// request that can be admitted.
+func TestTheLengthOfRunsUnderMasks(t *testing.T) {
+	t.Parallel()
+	be, err := cpu.New(1)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, be.Close()) })
+	for _, c := range []struct {
+		name            string
+		seconds         float64 // of a step
+		sequences       int     // maximum number
+		arrives         bool    // whether a request arrives in the run
+		atLeast, atMost uint64  // steps of the run
+	}{
+		{"short steps", 0.001, 2, false, 32, 32},
+		{"long steps", 0.05, 2, false, 8, 8},
+		{"a request arrives", 0.001, 2, true, 2, 20},
+		{"a request arrives, without room", 0.001, 1, true, 32, 32},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			steps := cost.NewSteps(cost.NewCurve([]int{1, 512}, []float64{c.seconds, c.seconds}), 0, 0, 0)
+			m := newManual(t, setup{path: microLlama, backend: several{be}, options: Options{MaxSequences: c.sequences, Steps: steps}})
+			form := m.form(generation.Constraint{Regex: "[a-z]{12}Q[a-z]{800}"}, grammar.Limits{})
+			encode, arrived := form.Encode, false
+			form.Encode = func(text string) []int32 {
+				if c.arrives && !arrived && text != "" {
+					arrived = true
+					require.NoError(t, m.inbox.put(&request{seqs: make([]*sequence, 1)}))
+				}
+				return encode(text)
+			}
+			m.beginWith(generation.Request{Tokens: ascending(9), MaxTokens: 60, Sampling: generation.Sampling{Temperature: 1}}, form)
+			m.step()
+			ran := m.Snapshot().Steps
+			require.Equal(t, c.arrives, arrived)
+			require.GreaterOrEqual(t, ran, c.atLeast)
+			require.LessOrEqual(t, ran, c.atMost)
+		})
+	}
 }
 
 // Rows of forced tokens share steps with rows that generate, also if a step has few rows: each

@@ -23,10 +23,18 @@ func (p *planner) inFlight(top int, now time.Time) (n int, masked bool) {
 	return p.maxRun(top, now, masked), masked
 }
 
+// A run with masks has more steps than can be in flight, because the loop reads the tokens of each
+// step while the next one runs. Requests that arrive wait for at most its end, and text reaches
+// streams at its end, so it is limited to about maxMaskedTime seconds.
+const maxMaskedSteps, maxMaskedTime = 32, 0.1
+
 func (p *planner) maxRun(top int, now time.Time, masked bool) int {
 	n := p.maxInFlight
-	if !masked {
+	switch {
+	case !masked:
 		n = min(n, p.stops.maxInFlight())
+	case n > 1:
+		n = max(n, min(maxMaskedSteps, int(maxMaskedTime/max(p.costs.Seconds(p.size), 1e-6))))
 	}
 	if n > 1 && p.speculator != nil {
 		n = min(n, p.speculator.MaxInFlight())

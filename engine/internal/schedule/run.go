@@ -16,18 +16,19 @@ type run struct {
 	prompt, generated int // number of positions of prompts that were computed, and of tokens that were generated
 }
 
-// wasteShare limits the rows that a run with masks wastes: it ends when their number has reached
-// the rows of a step divided by wasteShare. The time between two runs is about this share of a
-// step: 0.5 ms and 2 ms on an H100, for 64 sequences of a model with 135 million parameters.
-const wasteShare = 4
+// A run with masks ends when it has wasted so many rows, or a common step of forced tokens would
+// save so many, that they cost as much as the time between two runs. wasteShare is the share of a
+// step that this time takes, as a divisor: 0.5 ms and 2 ms on an H100, for 64 sequences of a model
+// with 135 million parameters. forcedShare is the same if the next step is one with forced tokens:
+// since its number of rows is seldom that of an earlier step, some drivers start it more slowly.
+const wasteShare, forcedShare = 4, 1.5
 
 // prepareStep is compute.Batch.Masks. It returns when the masks of a step have their values. The
 // tokens that the step before has drawn are delivered first, since the masks depend on them. All
 // this happens while the device computes the forward pass of the step.
 //
 // Tokens that a constraint forces within a run are given to the draws of the following steps, a
-// token each. The run ends when the rows of ended sequences and those of further forced tokens cost
-// as much as the time between two runs: the next step computes all forced tokens together.
+// token each. The step after the run computes all forced tokens together.
 func (l *loop) prepareStep(step int) (more bool) {
 	r, b := &l.present, &l.batch
 	r.begun++
@@ -41,7 +42,15 @@ func (l *loop) prepareStep(step int) (more bool) {
 		l.guides.start()
 	}
 	l.guides.finish()
-	return step+1 < r.max && wasteShare*(r.wasted+forced) < len(b.rows.Draws)
+	return step+1 < r.max && wasteShare*float64(r.wasted)+forcedShare*float64(forced) < float64(len(b.rows.Draws)) && !l.mayAdmit()
+}
+
+// mayAdmit reports whether a request has arrived that need not wait for the end of the run.
+func (l *loop) mayAdmit() bool {
+	if l.inbox.interactive.Load() {
+		return true
+	}
+	return len(l.planner.running) < l.planner.maxSequences && l.inbox.sequences() > 0
 }
 
 // deliverRun delivers the results of the steps that were not delivered during the run. It returns

@@ -1,8 +1,10 @@
 package tools
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ingot-run/ingot/engine/generation"
@@ -63,10 +65,44 @@ func Prepare(format *Format, messages []ordered.Value) []ordered.Value {
 		}
 		out = append(out, m)
 	}
+	orderResults(out)
 	if format != nil && format.onePerMessage {
 		out = splitCalls(out)
 	}
 	return out
+}
+
+// orderResults puts the results after a message with several calls in the order of the calls, since
+// most templates write results without their ids. Results without a known id come last.
+func orderResults(messages []ordered.Value) {
+	for i, v := range messages {
+		m, _ := v.(*ordered.Object)
+		if m == nil || len(calls(m)) < 2 {
+			continue
+		}
+		place := map[string]int{}
+		for n, v := range calls(m) {
+			if call, ok := v.(*ordered.Object); ok {
+				if id, ok := member(call, "id").(string); ok {
+					place[id] = n - len(calls(m))
+				}
+			}
+		}
+		end := i + 1
+		for end < len(messages) && isResult(messages[end]) {
+			end++
+		}
+		placeOf := func(v ordered.Value) int {
+			id, _ := member(v.(*ordered.Object), "tool_call_id").(string)
+			return place[id]
+		}
+		slices.SortStableFunc(messages[i+1:end], func(a, b ordered.Value) int { return cmp.Compare(placeOf(a), placeOf(b)) })
+	}
+}
+
+func isResult(v ordered.Value) bool {
+	m, _ := v.(*ordered.Object)
+	return m != nil && member(m, "role") == "tool"
 }
 
 func prepareMessage(format *Format, m *ordered.Object) *ordered.Object {
@@ -173,11 +209,10 @@ func splitCalls(messages []ordered.Value) []ordered.Value {
 		}
 		var results []*ordered.Object
 		for ; i+1 < len(messages); i++ {
-			r, _ := messages[i+1].(*ordered.Object)
-			if r == nil || member(r, "role") != "tool" {
+			if !isResult(messages[i+1]) {
 				break
 			}
-			results = append(results, r)
+			results = append(results, messages[i+1].(*ordered.Object))
 		}
 		out = append(out, split(m, results)...)
 	}
