@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -59,6 +60,7 @@ func TestRandomRequestsAreLikeLoneOnes(t *testing.T) {
 	for name, n := range map[string]int{
 		"compared": c.Compared, "cancelled": c.Cancelled, "resumed": c.Resumed, "preempted": c.Preempted, "shared tokens": c.Shared,
 		"accepted drafts": c.Accepted, "rejected drafts": c.Rejected, "masked": c.Masked, "forced": c.Forced, "overlapped": c.Overlapped,
+		"copied states": c.States,
 	} {
 		require.Positive(t, n, "%s: must occur at least once, or the test does not cover it", name)
 	}
@@ -72,7 +74,9 @@ const (
 )
 
 // counts has the numbers of rounds, requests and tokens in a comparison.
-type counts struct{ Rounds, Compared, Cancelled, Resumed, Preempted, Shared, Accepted, Rejected, Masked, Forced, Overlapped int }
+type counts struct {
+	Rounds, Compared, Cancelled, Resumed, Preempted, Shared, Accepted, Rejected, Masked, Forced, Overlapped, States int
+}
 
 type comparison struct {
 	models []comparedModel
@@ -202,6 +206,7 @@ type paced struct {
 	steps    atomic.Int64
 	onBegin  func(step int64)
 	awaited  int // number of steps whose tokens were read while the next one was in flight
+	states   int // number of recurrent states that steps copied
 }
 
 func (p *paced) Await(inFlight int) error {
@@ -215,7 +220,31 @@ func (p *paced) Begin(b *compute.Batch) compute.Step {
 	if f := p.onBegin; f != nil {
 		f(p.steps.Add(1))
 	}
+	p.checkStates(b)
 	return p.Backend.Begin(b)
+}
+
+// checkStates panics if a step writes a recurrent state that another sequence reads or writes, or
+// divides a prompt inside a chunk. Steps without states have zeros.
+func (p *paced) checkStates(b *compute.Batch) {
+	if !slices.ContainsFunc(b.Seqs, func(s compute.Seq) bool { return s.State != compute.SeqState{} }) {
+		return
+	}
+	row := 0
+	for i, s := range b.Seqs {
+		if s.State.From >= 0 && s.State.From != s.State.Slot {
+			p.states++
+		}
+		if s.State.Prompt > 0 && b.Positions[row]%compute.ChunkRows != 0 {
+			panic(fmt.Sprintf("a part of a prompt begins at position %d", b.Positions[row]))
+		}
+		for j, other := range b.Seqs {
+			if i != j && (other.State.Slot == s.State.Slot || other.State.From == s.State.Slot) {
+				panic(fmt.Sprintf("two sequences of a step use slot %d", s.State.Slot))
+			}
+		}
+		row += s.Rows
+	}
 }
 
 func (c *comparison) round(t *testing.T, d draws, about string) {
@@ -258,6 +287,7 @@ func (c *comparison) round(t *testing.T, d draws, about string) {
 	require.NoError(t, e.Close())
 	c.Rounds++
 	c.Overlapped += be.awaited
+	c.States += be.states
 	c.Preempted += int(s.Preemptions)
 	c.Accepted += int(s.AcceptedTokens)
 	c.Rejected += int(s.DraftTokens - s.AcceptedTokens)

@@ -35,7 +35,7 @@ func TestStatesOfBeginnings(t *testing.T) {
 		name     string
 		pageSize int
 		cached   int // positions that later prompts share
-	}{{"pages of 16", 16, 256}, {"pages of 128", 128, 256}, {"pages of 24", 24, 192}, {"pages of 1", 1, 256}} {
+	}{{"pages of 16", 16, 256}, {"pages of 128", 128, 256}, {"pages of 24", 24, 192}} {
 		t.Run(c.name, func(t *testing.T) {
 			e := open(t, path, engine.Options{Context: 512, MaxSequences: 4, PageSize: c.pageSize})
 			for i, req := range prompted(beginning, 20, 70, 1, 129, 33) {

@@ -69,7 +69,7 @@ type stateKernels struct {
 
 // recurrenceKernels are the pipelines of a DeltaNet or a Scan.
 type recurrenceKernels struct {
-	name             string
+	names            struct{ prepare, chunks, rows string }
 	prepare, chunks  Pipeline
 	simdgroups       int      // maximum number of simdgroups per threadgroup of the next two
 	rows             Pipeline // for any lengths of keys and values
@@ -100,15 +100,18 @@ func (k *kernelSet) forStates() error {
 
 func (k *stateKernels) make(m *maker) {
 	k.convolve, k.gatedNorm = m.pipeline("states.metal", "convolve"), m.pipeline("states.metal", "gated_norm")
-	k.delta = recurrenceKernels{name: "delta", keyDim: 128, valueDim: 128}
-	k.scan = recurrenceKernels{name: "scan", keyDim: 128, valueDim: 64}
-	for _, r := range []*recurrenceKernels{&k.delta, &k.scan} {
-		r.prepare, r.chunks = m.pipeline("recurrence_chunks.metal", r.name+"_prepare"), m.pipeline("recurrence_chunks.metal", r.name+"_chunks")
-		r.rows = m.pipeline("recurrence.metal", r.name+"_step")
-		r.common = m.pipeline("recurrence.metal", fmt.Sprintf("%s_step_%d_%d", r.name, r.keyDim, r.valueDim))
-		r.simdgroups = min(m.simdgroups(r.rows), m.simdgroups(r.common))
-	}
+	k.delta.make(m, "delta", 128, 128)
+	k.scan.make(m, "scan", 128, 64)
 	k.made = m.err == nil
+}
+
+func (r *recurrenceKernels) make(m *maker, rule string, keyDim, valueDim int) {
+	r.keyDim, r.valueDim = keyDim, valueDim
+	r.names.prepare, r.names.chunks, r.names.rows = rule+"_prepare", rule+"_chunks", rule+"_step"
+	r.prepare, r.chunks = m.pipeline("recurrence_chunks.metal", r.names.prepare), m.pipeline("recurrence_chunks.metal", r.names.chunks)
+	r.rows = m.pipeline("recurrence.metal", r.names.rows)
+	r.common = m.pipeline("recurrence.metal", fmt.Sprintf("%s_%d_%d", r.names.rows, keyDim, valueDim))
+	r.simdgroups = min(m.simdgroups(r.rows), m.simdgroups(r.common))
 }
 
 type convolveArgs struct {
@@ -208,11 +211,11 @@ func (p *portable) recur(r *recurrence) {
 func (p *portable) recurChunks(r *recurrence, from, to int) {
 	shape, a, chunks := &r.states.shape, r.args(), p.step.states.chunks
 	chunks.Offset += 4 * chunkInts * from
-	record(p.step, r.kernels.name+"_prepare", r.kernels.prepare, grid{x: to - from, y: shape.Heads, simdgroups: chunkGroups, shared: chunkPrepareBytes}, &a,
+	record(p.step, r.kernels.names.prepare, r.kernels.prepare, grid{x: to - from, y: shape.Heads, simdgroups: chunkGroups, shared: chunkPrepareBytes}, &a,
 		at(r.in), at(r.gates), bind(r.decay, Binding{}), bind(r.bias, Binding{}), chunks, p.scratch.write())
 	runs := p.runsOf(from, to)
 	g := grid{x: (shape.ValueDim + stateCols - 1) / stateCols, y: shape.Heads, z: runs.count, simdgroups: chunkGroups, shared: chunkPassBytes}
-	record(p.step, r.kernels.name+"_chunks", r.kernels.chunks, g, &a,
+	record(p.step, r.kernels.names.chunks, r.kernels.chunks, g, &a,
 		at(r.in), runs.Binding, p.scratch.read(), r.matrices(), r.logs(), bind(r.skip, Binding{}), into(r.dst))
 }
 
@@ -235,7 +238,7 @@ func (p *portable) recurRows(r *recurrence, lists *stateLists) {
 		kernel = r.kernels.common
 	}
 	g := grid{x: (all + groups - 1) / groups, y: shape.Heads, z: lists.generated.count, simdgroups: groups, shared: rowsBytes}
-	record(p.step, r.kernels.name+"_step", kernel, g, &a,
+	record(p.step, r.kernels.names.rows, kernel, g, &a,
 		at(r.in), at(r.gates), bind(r.decay, Binding{}), bind(r.bias, Binding{}), bind(r.skip, Binding{}), lists.generated.Binding, r.matrices(), r.logs(), into(r.dst))
 }
 

@@ -90,9 +90,9 @@ func TestBytesText(t *testing.T) {
 	}
 }
 
-// TestModelInfoOfStates: the reference of Qwen3.5 has 4 recurrent layers of 6 heads with matrices of
-// 16 by 16, and 3 rows of 160 columns for the convolution. The room for 4 drafts adds 4 such rows, and
-// 4·6·34 values. There are 4 states for 2 rows.
+// TestModelInfoOfStates: the reference of Qwen3.5 has 4 recurrent layers of 6 heads with matrices
+// of 16 by 16, and 3 rows of 160 columns for the convolution. The room for 4 drafts adds 4 such
+// rows, and 4·6·34 values. There are 4 states for 2 rows.
 func TestModelInfoOfStates(t *testing.T) {
 	t.Parallel()
 	path := modeltest.Recurrent(t, "qwen35")

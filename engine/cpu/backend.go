@@ -32,6 +32,7 @@ type scratch struct {
 	product kernels.ProductArgs
 	norm    kernels.NormArgs
 	gateBy  kernels.GateArgs
+	delta   kernels.DeltaArgs
 	scores  kernels.ScoresArgs
 	values  kernels.ValuesArgs
 	softmax kernels.SoftmaxArgs

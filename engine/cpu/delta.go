@@ -117,7 +117,7 @@ func (h *deltaHead) begin() {
 	}
 	for i := range state.Accepted {
 		key, value, factors := h.logged(state.From, i)
-		h.change(key, value, factors[0], factors[1])
+		h.change(key, key, value, h.memory.u[:len(value)], factors[0], factors[1]) // nothing is read
 	}
 }
 
@@ -129,8 +129,7 @@ func (h *deltaHead) rows() {
 	for r := state.Prompt; r < n-state.Drafts; r++ {
 		q, k, v := h.operands(h.first+r, 0)
 		g, beta := h.factors(h.first + r)
-		h.change(k, v, float32(math.Exp(g)), beta)
-		h.read(h.first+r, q)
+		h.change(q, k, v, h.result(h.first+r), float32(math.Exp(g)), beta)
 	}
 	if state.Drafts > 0 {
 		h.drafts()
@@ -150,8 +149,7 @@ func (h *deltaHead) drafts() {
 		copy(key, k)
 		copy(value, v)
 		factors[0], factors[1] = float32(math.Exp(g)), beta
-		h.change(key, value, factors[0], factors[1])
-		h.read(r, q)
+		h.change(q, key, value, h.result(r), factors[0], factors[1])
 	}
 	copy(h.s, m.before)
 }
@@ -189,26 +187,19 @@ func (h *deltaHead) factors(r int) (g float64, beta float32) {
 	return float64(h.decay[h.head]) * softplus, sigmoid(b)
 }
 
-// change applies a row to the matrix: S ← decay·S; S ← S + k·β(v - Sᵀk)ᵀ.
-func (h *deltaHead) change(k, v []float32, decay, beta float32) {
-	for i := range h.s {
-		h.s[i] *= decay
-	}
-	u := h.memory.u[:len(v)]
-	clear(u)
-	h.sum(u, h.memory.atU, 1, k, 0, h.s, len(k), len(v))
-	for i, x := range v {
-		u[i] = beta * (x - u[i])
-	}
-	h.sum(h.s, h.memory.atRow, len(k), k, 1, u, 1, len(v))
+// change applies a row to the matrix, S ← decay·S; S ← S + k·β(v - Sᵀk)ᵀ, and then writes Sᵀq to
+// out.
+func (h *deltaHead) change(q, k, v, out []float32, decay, beta float32) {
+	a := &h.step.scratch[h.thread].delta
+	a.S, a.K, a.Q, a.V, a.Out = &h.s[0], &k[0], &q[0], &v[0], &out[0]
+	a.Keys, a.Values, a.Decay, a.Beta = int64(len(k)), int64(len(v)), float64(decay), float64(beta)
+	h.step.kernels.Delta(a)
 }
 
-// read writes Sᵀq to the result of row r.
-func (h *deltaHead) read(r int, q []float32) {
+// result returns the head's result of row r.
+func (h *deltaHead) result(r int) []float32 {
 	dims := h.states.shape.ValueDim
-	h.memory.atDst[0] = int64(start(h.dst, r) + h.head*dims)
-	clear(row(h.dst, r)[h.head*dims : (h.head+1)*dims])
-	h.sum(values(h.dst), h.memory.atDst, 1, q, 0, h.s, len(q), dims)
+	return row(h.dst, r)[h.head*dims : (h.head+1)*dims]
 }
 
 // sum adds products: out[at[i]:] += Σ_p weights[i·stride+p]·v[p·dims:] for i < n and p < positions,

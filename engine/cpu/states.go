@@ -124,18 +124,41 @@ func (t *convolve) rows(thread int, seq *compute.Seq, first, from, to int) {
 		if t.bias != nil {
 			copy(out, t.bias[from:to])
 		}
+		var in [usualTaps][]float32
 		for j := range past + 1 {
-			var in []float32
+			line := noInput[:to-from]
 			if at := r - past + j; at >= 0 {
-				in = row(t.x, first+at)[from:to]
-			} else if in = t.before(&seq.State, -at, from, to); in == nil {
+				line = row(t.x, first+at)[from:to]
+			} else if before := t.before(&seq.State, -at, from, to); before != nil {
+				line = before
+			}
+			if past+1 == usualTaps {
+				in[j] = line
 				continue
 			}
-			for c, v := range in {
+			for c, v := range line {
 				out[c] += v * t.w[(from+c)*(past+1)+j]
 			}
 		}
+		if past+1 == usualTaps {
+			addTaps(out, t.w[from*usualTaps:to*usualTaps], in[0], in[1], in[2], in[3])
+		}
 		t.step.silu(a, out, out, onesOfTile[:len(out)])
+	}
+}
+
+// usualTaps is the number of rows of a convolution in most models.
+const usualTaps = 4
+
+// noInput is the input before position 0.
+var noInput [convTile]float32
+
+// addTaps adds the products of four rows with their weights to out, oldest row first.
+func addTaps(out, w, x0, x1, x2, x3 []float32) {
+	x0, x1, x2, x3, w = x0[:len(out)], x1[:len(out)], x2[:len(out)], x3[:len(out)], w[:usualTaps*len(out)]
+	for c := range out {
+		k := w[usualTaps*c : usualTaps*c+usualTaps : usualTaps*c+usualTaps]
+		out[c] = (((out[c] + x0[c]*k[0]) + x1[c]*k[1]) + x2[c]*k[2]) + x3[c]*k[3]
 	}
 }
 

@@ -15,7 +15,7 @@ type decoderLayout struct {
 	ffnNorm                                        string // "" for ffn_norm
 	experts, expertBias, correction, shared, mtp   bool
 	dense                                          int // leading layers without experts
-	recurrent, gatedHeads, sharedGate              bool
+	recurrent, gatedHeads, sharedGate, jointGates  bool
 	mamba                                          bool // recurrent layers are Mamba-2
 	alone                                          bool // three layers: a recurrent one, attention, a network without a gate
 	latent                                         int
@@ -77,6 +77,10 @@ var decoderLayouts = []decoderLayout{
 			"expert_shared_feed_forward_length": decoderFFN, "expert_gating_func": 2,
 		}),
 	},
+	{
+		arch: "qwen3next", headNorms: true, recurrent: true, gatedHeads: true, ffnNorm: "post_attention_norm", settings: recurrentMixture,
+		experts: true, shared: true, sharedGate: true, jointGates: true, mtp: true,
+	},
 	{arch: "granite", settings: map[string]any{
 		"logit_scale": float32(4), "residual_scale": float32(0.5), "embedding_scale": float32(3), "attention.scale": float32(0.25),
 	}},
@@ -126,8 +130,12 @@ func (l *decoderLayout) delta(b *build, i int) {
 	const cols = (2*deltaKeyHeads + deltaHeads) * deltaDim
 	b.weight(name("attn_qkv"), 0, hidden, cols)
 	b.weight(name("attn_gate"), 0, hidden, deltaHeads*deltaDim)
-	b.weight(name("ssm_alpha"), 0, hidden, deltaHeads)
-	b.weight(name("ssm_beta"), 0, hidden, deltaHeads)
+	if l.jointGates {
+		b.weight(name("ssm_ba"), 0, hidden, 2*deltaHeads)
+	} else {
+		b.weight(name("ssm_alpha"), 0, hidden, deltaHeads)
+		b.weight(name("ssm_beta"), 0, hidden, deltaHeads)
+	}
 	b.weight(name("ssm_conv1d"), 0, 4, cols)
 	b.vector(fmt.Sprintf("blk.%d.ssm_dt.bias", i), deltaHeads)
 	b.floats(fmt.Sprintf("blk.%d.ssm_a", i), []float32{-0.1, -2, -0.5, -9}, deltaHeads)

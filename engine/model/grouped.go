@@ -165,9 +165,9 @@ func (l *loader) grouped(d *design, i int, s compute.AttentionShape, m *decoder,
 func (l *loader) queriesKeysValues(name func(string) string, d *design, s compute.AttentionShape, hidden int) []compute.Weight {
 	queries, keys, values := s.Heads*s.KeyDim, s.KVHeads*s.KeyDim, s.KVHeads*s.ValueDim
 	if d.gatedHeads {
-		q, gate := l.splitHeads(l.tensor(name("attn_q.weight"), hidden, 2*queries), s.Heads, s.KeyDim)
+		q := l.splitRows(l.tensor(name("attn_q.weight"), hidden, 2*queries), s.Heads, s.KeyDim, s.KeyDim)
 		return []compute.Weight{
-			l.place(q), l.weight(name("attn_k.weight"), hidden, keys), l.weight(name("attn_v.weight"), hidden, values), l.place(gate),
+			l.place(q[0]), l.weight(name("attn_k.weight"), hidden, keys), l.weight(name("attn_v.weight"), hidden, values), l.place(q[1]),
 		}
 	}
 	if w := l.optional(name("attn_qkv.weight"), hidden, queries+keys+values); w != nil {

@@ -213,6 +213,7 @@ var families = map[string]family{
 	"muse-glimmer":   slidingFamily(museGlimmer, museGlimmerWindow),
 	"qwen35":         recurrentFamily(qwen35),
 	"qwen35moe":      recurrentFamily(qwen35moe),
+	"qwen3next":      recurrentFamily(qwen3next),
 	"deepseek2":      {glmConfig, loadGLM},
 	"glm4moelite":    {glmConfig, loadGLM}, // the name of deepseek2 in older files
 }
@@ -273,7 +274,6 @@ func open(be compute.Backend, f *gguf.File) (*loader, family, error) {
 // names do not show the relation.
 var relatives = map[string]string{
 	"chatglm": "glm4", "glm-dsa": "deepseek2", "mistral3": "llama", "mixtral": "llama", "olmoe": "olmo2", "qwen2moe": "qwen3moe",
-	"qwen3next": "qwen35moe",
 }
 
 // use returns the advice to use a model of a supported architecture that is similar to arch; "" if

@@ -22,6 +22,14 @@ func qwen35moe(l *loader, c Config, lim Limits) design {
 	return d
 }
 
+// qwen3next is Qwen3-Next and Qwen3-Coder-Next. The heads of values that share a key head are side
+// by side.
+func qwen3next(l *loader, c Config, lim Limits) design {
+	d := qwen35moe(l, c, lim)
+	d.recurrence.grouped = true
+	return d
+}
+
 // recurrentFamily is decoderFamily for decoders with recurrent layers.
 func recurrentFamily(read func(l *loader, c Config, lim Limits) design) family {
 	config := func(l *loader) Config {

@@ -14,7 +14,8 @@ type deltaNet struct {
 	*deltaBuffers
 	norm compute.Weight // {hidden}
 	// {hidden, convCols}, {hidden, inner}, {hidden, heads}, {hidden, heads}: queries, keys and
-	// values; the gate of the output; b and a of compute.Step.DeltaNet
+	// values; the gate of the output; b and a of compute.Step.DeltaNet. The first can be three
+	// weights.
 	weights []compute.Weight
 	conv    compute.Weight // {taps*convCols}
 	delta   compute.Delta
@@ -154,13 +155,8 @@ func (l *loader) deltaNet(i, stored int, r *recurrence, hidden int, buffers *del
 	return &deltaNet{
 		deltaBuffers: buffers,
 		norm:         l.weight(name("attn_norm.weight"), hidden),
-		weights: []compute.Weight{
-			l.weight(name("attn_qkv.weight"), hidden, s.ConvCols),
-			l.weight(name("attn_gate.weight"), hidden, r.inner()),
-			l.weight(name("ssm_beta.weight"), hidden, s.Heads),
-			l.weight(name("ssm_alpha.weight"), hidden, s.Heads),
-		},
-		conv: l.vector(name("ssm_conv1d.weight"), s.ConvRows+1, s.ConvCols),
+		weights:      append(l.deltaInputs(name, r, hidden), l.deltaGates(name, r, hidden)...),
+		conv:         l.vector(name("ssm_conv1d.weight"), s.ConvRows+1, s.ConvCols),
 		delta: compute.Delta{
 			KeyHeads: r.keyHeads, Grouped: r.grouped, Eps: deltaEps,
 			Decay: l.weight(name("ssm_a"), s.Heads), Bias: l.weight(name("ssm_dt.bias"), s.Heads),
@@ -171,29 +167,61 @@ func (l *loader) deltaNet(i, stored int, r *recurrence, hidden int, buffers *del
 	}
 }
 
+// deltaInputs loads the weights of queries, keys, values and the gate of the output. Old files of
+// qwen3next have all of them in one tensor, key head by key head.
+func (l *loader) deltaInputs(name func(string) string, r *recurrence, hidden int) []compute.Weight {
+	s := r.shape
+	if _, ok := l.file.Tensor(name("ssm_in.weight")); ok && r.grouped {
+		t, values := l.tensor(name("ssm_in.weight"), hidden, s.ConvCols+r.inner()), r.inner()/r.keyHeads
+		return l.placeAll(l.splitRows(t, r.keyHeads, s.KeyDim, s.KeyDim, values, values))
+	}
+	return []compute.Weight{l.weight(name("attn_qkv.weight"), hidden, s.ConvCols), l.weight(name("attn_gate.weight"), hidden, r.inner())}
+}
+
+// deltaGates loads the weights of b and a. Files of qwen3next have both in one tensor, key head by
+// key head.
+func (l *loader) deltaGates(name func(string) string, r *recurrence, hidden int) []compute.Weight {
+	n := r.shape.Heads
+	if r.grouped {
+		each := n / r.keyHeads
+		return l.placeAll(l.splitRows(l.tensor(name("ssm_ba.weight"), hidden, 2*n), r.keyHeads, each, each))
+	}
+	return []compute.Weight{l.weight(name("ssm_beta.weight"), hidden, n), l.weight(name("ssm_alpha.weight"), hidden, n)}
+}
+
 // deltaEps is added to the squared lengths of queries and keys. It is the same in all models.
 const deltaEps = 1e-6
 
-// splitHeads divides the rows of a matrix, which has 2*dims rows for each head, into the first dims
-// rows and the last dims rows of all heads.
-func (l *loader) splitHeads(t gguf.Tensor, heads, dims int) (first, second gguf.Tensor) {
+// splitRows divides the rows of a matrix, which are groups of the given numbers of rows: the first
+// result has the first rows of all groups, the second one their next rows, and so on.
+func (l *loader) splitRows(t gguf.Tensor, groups int, rows ...int) []gguf.Tensor {
+	parts := slices.Repeat([]gguf.Tensor{t}, len(rows))
 	if len(t.Shape) != 2 { // the loader has an error already
-		return t, t
+		return parts
 	}
-	first, second = t, t
-	first.Shape, second.Shape = []int{t.Shape[0], heads * dims}, []int{t.Shape[0], heads * dims}
-	if l.planning {
-		return first, second
-	}
-	n := len(t.Data) / (2 * heads) // bytes of the rows of half a head
-	var parts [2][]byte
-	for i := range parts {
-		parts[i] = make([]byte, 0, heads*n)
-		for head := range heads {
-			parts[i] = append(parts[i], t.Data[(2*head+i)*n:(2*head+i+1)*n]...)
+	each, first := len(t.Data)/t.Shape[1], 0
+	for i, n := range rows {
+		parts[i].Shape = []int{t.Shape[0], groups * n}
+		if parts[i].Data = nil; !l.planning {
+			parts[i].Data = make([]byte, 0, groups*n*each)
+			for group := range groups {
+				from := group*t.Shape[1]/groups + first
+				parts[i].Data = append(parts[i].Data, t.Data[from*each:(from+n)*each]...)
+			}
 		}
+		first += n
 	}
-	l.fail(l.file.ReleaseTensor(t))
-	first.Data, second.Data = slices.Clip(parts[0]), slices.Clip(parts[1])
-	return first, second
+	if !l.planning {
+		l.fail(l.file.ReleaseTensor(t))
+	}
+	return parts
+}
+
+// placeAll places the parts of a matrix.
+func (l *loader) placeAll(parts []gguf.Tensor) []compute.Weight {
+	weights := make([]compute.Weight, len(parts))
+	for i, t := range parts {
+		weights[i] = l.place(t)
+	}
+	return weights
 }

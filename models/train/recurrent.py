@@ -14,7 +14,7 @@ import gguf
 import numpy as np
 import torch
 from torch import nn
-from transformers import Qwen3_5ForCausalLM, Qwen3_5MoeForCausalLM, Qwen3_5MoeTextConfig, Qwen3_5TextConfig
+from transformers import Qwen3_5ForCausalLM, Qwen3_5MoeForCausalLM, Qwen3_5MoeTextConfig, Qwen3_5TextConfig, Qwen3NextConfig, Qwen3NextForCausalLM
 from transformers.models.qwen3_5 import modeling_qwen3_5 as dense
 from transformers.models.qwen3_5_moe import modeling_qwen3_5_moe as moe
 
@@ -34,7 +34,7 @@ EXPERTS = dict(moe_intermediate_size=32, shared_expert_intermediate_size=48, num
 class MTP(nn.Module):
     """The multi-token-prediction layer, which transformers does not run: a layer with attention on the joined inputs."""
 
-    def __init__(self, config, module, layer, norm):
+    def __init__(self, config, layer, norm):
         super().__init__()
         hidden = config.hidden_size
         self.enorm, self.hnorm = norm(hidden, config.rms_norm_eps), norm(hidden, config.rms_norm_eps)
@@ -84,6 +84,21 @@ def recurrent(block, layer, config):
     yield block + "ssm_out.weight", tiled(layer.out_proj.weight, config, dim, 1)
 
 
+def grouped(block, layer, config):
+    """The tensors of qwen3next: heads of values stay in their order, and queries to z are taken from each key head's rows."""
+    keys, dim, values = config.linear_num_key_heads, config.linear_key_head_dim, layer.value_dim // config.linear_num_key_heads
+    rows = layer.in_proj_qkvz.weight.view(keys, -1, config.hidden_size).split([dim, dim, values, values], 1)
+    q, k, v, z = (r.reshape(-1, config.hidden_size) for r in rows)
+    yield block + "attn_qkv.weight", torch.cat([q, k, v])
+    yield block + "attn_gate.weight", z
+    yield block + "ssm_conv1d.weight", layer.conv1d.weight.squeeze(1)
+    yield block + "ssm_dt.bias", layer.dt_bias
+    yield block + "ssm_a", -layer.A_log.exp()
+    yield block + "ssm_ba.weight", layer.in_proj_ba.weight
+    yield block + "ssm_norm.weight", layer.norm.weight
+    yield block + "ssm_out.weight", layer.out_proj.weight
+
+
 def attention(block, layer):
     yield block + "attn_q.weight", layer.q_proj.weight
     yield block + "attn_k.weight", layer.k_proj.weight
@@ -112,15 +127,19 @@ def tensors(model, mtp):
     config = model.config
     yield "token_embd.weight", model.model.embed_tokens.weight
     yield "output_norm.weight", model.model.norm.weight + 1
-    for i, layer in enumerate([*model.model.layers, mtp.layer]):
+    for i, layer in enumerate([*model.model.layers, *([mtp.layer] if mtp else [])]):
         block = f"blk.{i}."
         yield block + "attn_norm.weight", layer.input_layernorm.weight + 1
         yield block + "post_attention_norm.weight", layer.post_attention_layernorm.weight + 1
         if hasattr(layer, "self_attn"):
             yield from attention(block, layer.self_attn)
+        elif hasattr(layer.linear_attn, "in_proj_ba"):
+            yield from grouped(block, layer.linear_attn, config)
         else:
             yield from recurrent(block, layer.linear_attn, config)
         yield from network(block, layer.mlp)
+    if not mtp:
+        return
     block = f"blk.{config.num_hidden_layers}.nextn."
     yield block + "eh_proj.weight", mtp.eh_proj.weight
     yield block + "enorm.weight", mtp.enorm.weight + 1
@@ -131,7 +150,7 @@ def tensors(model, mtp):
 def write(path, arch, model, mtp, tokenizer):
     c, w = model.config, gguf.GGUFWriter(path, arch)
     w.add_name("random " + arch)
-    w.add_block_count(c.num_hidden_layers + 1)
+    w.add_block_count(c.num_hidden_layers + bool(mtp))
     w.add_context_length(c.max_position_embeddings)
     w.add_embedding_length(c.hidden_size)
     w.add_head_count(c.num_attention_heads)
@@ -141,14 +160,15 @@ def write(path, arch, model, mtp, tokenizer):
     w.add_layer_norm_rms_eps(c.rms_norm_eps)
     w.add_rope_freq_base(c.rope_parameters["rope_theta"])
     w.add_rope_dimension_count(int(c.head_dim * c.rope_parameters["partial_rotary_factor"]))
-    w.add_array(f"{arch}.rope.dimension_sections", [*c.rope_parameters["mrope_section"], 0])
+    if mtp:
+        w.add_array(f"{arch}.rope.dimension_sections", [*c.rope_parameters["mrope_section"], 0])
+        w.add_uint32(f"{arch}.nextn_predict_layers", 1)
     w.add_uint32(f"{arch}.full_attention_interval", 4)
     w.add_uint32(f"{arch}.ssm.conv_kernel", c.linear_conv_kernel_dim)
     w.add_uint32(f"{arch}.ssm.state_size", c.linear_key_head_dim)
     w.add_uint32(f"{arch}.ssm.group_count", c.linear_num_key_heads)
     w.add_uint32(f"{arch}.ssm.time_step_rank", c.linear_num_value_heads)
     w.add_uint32(f"{arch}.ssm.inner_size", c.linear_num_value_heads * c.linear_value_head_dim)
-    w.add_uint32(f"{arch}.nextn_predict_layers", 1)
     if arch == "qwen35":
         w.add_feed_forward_length(c.intermediate_size)
     else:
@@ -211,23 +231,24 @@ def drafts(model, mtp, ids):
 def main(tokenizer, folder):
     tokenizer = gguf.GGUFReader(tokenizer)
     vocab = len(tokenizer.fields["tokenizer.ggml.tokens"].contents())
-    for arch, config, build, module, layer, norm in [
+    for arch, config, build, layer, norm in [
         ("qwen35", Qwen3_5TextConfig(vocab_size=vocab, intermediate_size=96, **SIZES), Qwen3_5ForCausalLM,
-         dense, dense.Qwen3_5DecoderLayer, dense.Qwen3_5RMSNorm),
+         dense.Qwen3_5DecoderLayer, dense.Qwen3_5RMSNorm),
         ("qwen35moe", Qwen3_5MoeTextConfig(vocab_size=vocab, **SIZES, **EXPERTS), Qwen3_5MoeForCausalLM,
-         moe, moe.Qwen3_5MoeDecoderLayer, moe.Qwen3_5MoeRMSNorm),
+         moe.Qwen3_5MoeDecoderLayer, moe.Qwen3_5MoeRMSNorm),
+        ("qwen3next", Qwen3NextConfig(vocab_size=vocab, **SIZES, **EXPERTS), Qwen3NextForCausalLM, None, None),  # files have no MTP layer
     ]:
-        model, mtp = build(config).eval(), MTP(config, module, layer, norm).eval()
-        randomise(model, mtp)
+        model, mtp = build(config).eval(), layer and MTP(config, layer, norm).eval()
+        randomise(model, *([mtp] if mtp else []))
         write(f"{folder}/{arch}.f32.gguf", arch, model, mtp, tokenizer)
         random = np.random.default_rng(3)
         prompts = [reference(model, random.integers(0, vocab, n).tolist()) for n in LENGTHS]
         chosen = LENGTHS.index(127)
         with open(f"{folder}/{arch}.json", "w") as f:
-            json.dump({
-                "files": [f"{arch}.f32.gguf"], "prompts": prompts,
-                "mtp": {"prompt": chosen, **drafts(model, mtp, prompts[chosen]["ids"] + prompts[chosen]["tokens"])},
-            }, f)
+            results = {"files": [f"{arch}.f32.gguf"], "prompts": prompts}
+            if mtp:
+                results["mtp"] = {"prompt": chosen, **drafts(model, mtp, prompts[chosen]["ids"] + prompts[chosen]["tokens"])}
+            json.dump(results, f)
         gaps = [l[0] - l[1] for p in prompts for l in p["top5_logits"]]
         print(arch, "tokens", len({t for p in prompts for t in p["tokens"]}), "gaps below 0.02:", sum(g < 0.02 for g in gaps), "of", len(gaps))
 

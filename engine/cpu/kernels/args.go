@@ -50,6 +50,16 @@ type NormArgs struct {
 	Eps            float64
 }
 
+// DeltaArgs applies a row of the gated delta rule to a matrix S of Keys rows of Values columns: S ←
+// Decay·S; S ← S + K·Beta·(V - SᵀK)ᵀ; Out = SᵀQ. Decay and Beta are float32s.
+type DeltaArgs struct {
+	S            *float32 // [Keys, Values]
+	K, Q         *float32 // [Keys]
+	V, Out       *float32 // [Values]
+	Keys, Values int64
+	Decay, Beta  float64
+}
+
 // GateArgs writes the activation of Gate and Up to Dst, which may be Gate or Up.
 type GateArgs struct {
 	Dst, Gate, Up *float32

@@ -237,3 +237,38 @@ func TestConvert(t *testing.T) {
 		}
 	})
 }
+
+// TestDelta applies several rows of the gated delta rule to a matrix.
+func TestDelta(t *testing.T) {
+	t.Parallel()
+	eachSet(t, func(t *testing.T, s *Set) {
+		r := rand.New(rand.NewPCG(3, 4))
+		for _, keys := range []int{1, 16, 128} {
+			for _, values := range lengths[:8] {
+				m, want := randomRow(r, keys*values, 1), make([]float64, keys*values)
+				for i, x := range m {
+					want[i] = float64(x)
+				}
+				for range 3 {
+					k, q, v := randomRow(r, keys, 1/math.Sqrt(float64(keys))), randomRow(r, keys, 1), randomRow(r, values, 1)
+					out := make([]float32, values)
+					decay, beta := float64(float32(r.Float64())), float64(float32(r.Float64()))
+					s.Delta(&DeltaArgs{S: &m[0], K: &k[0], Q: &q[0], V: &v[0], Out: &out[0], Keys: int64(keys), Values: int64(values), Decay: decay, Beta: beta})
+					for c := range values {
+						known, read := 0.0, 0.0
+						for i := range keys {
+							want[i*values+c] *= decay
+							known += want[i*values+c] * float64(k[i])
+						}
+						for i := range keys {
+							want[i*values+c] += float64(k[i]) * beta * (float64(v[c]) - known)
+							read += want[i*values+c] * float64(q[i])
+							requireClose(t, want[i*values+c], m[i*values+c], 1e-5, 1, "%d by %d", keys, values)
+						}
+						requireClose(t, read, out[c], 1e-5, 10, "%d by %d", keys, values)
+					}
+				}
+			}
+		}
+	})
+}

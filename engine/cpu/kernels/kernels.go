@@ -25,6 +25,7 @@ type Set struct {
 	Quantise func(*QuantiseArgs)
 	RMSNorm  func(*NormArgs)
 	Gate     func(*GateArgs)
+	Delta    func(*DeltaArgs)
 	Scores   func(*ScoresArgs)
 	Values   func(*ValuesArgs)
 	Softmax  func(*SoftmaxArgs)
@@ -50,6 +51,7 @@ func compiled(level string, call func(offset uintptr, args unsafe.Pointer), offs
 	s := Set{
 		Name: level, products: map[gguf.Type]func(*ProductArgs){},
 		Quantise: kernel[QuantiseArgs](c, "quantise"), RMSNorm: kernel[NormArgs](c, "rms_norm"), Gate: kernel[GateArgs](c, "gate"),
+		Delta:  kernel[DeltaArgs](c, "delta"),
 		Scores: kernel[ScoresArgs](c, "scores"), Values: kernel[ValuesArgs](c, "values"), Softmax: kernel[SoftmaxArgs](c, "softmax"),
 		Rotate: kernel[RotateArgs](c, "rotate"), Highest: kernel[HighestArgs](c, "highest"),
 		Peak: kernel[PeakArgs](c, "peak"), Weigh: kernel[WeighArgs](c, "weigh"), Bracket: kernel[BracketArgs](c, "bracket"),

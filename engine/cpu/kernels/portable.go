@@ -15,6 +15,7 @@ var portable = Set{
 	Quantise:  quantise,
 	RMSNorm:   rmsNorm,
 	Gate:      gate,
+	Delta:     delta,
 	Scores:    func(a *ScoresArgs) { scores(a, gguf.TypeF32) },
 	Values:    func(a *ValuesArgs) { values(a, gguf.TypeF32) },
 	ScoresF16: func(a *ScoresArgs) { scores(a, gguf.TypeF16) },
@@ -75,6 +76,32 @@ func rmsNorm(a *NormArgs) {
 	scale := float32(1 / math.Sqrt(sum/float64(a.N)+a.Eps))
 	for i, v := range src {
 		dst[i] = v * scale * gain[i]
+	}
+}
+
+func delta(a *DeltaArgs) {
+	k, q, v, out := from(a.K, a.Keys), from(a.Q, a.Keys), from(a.V, a.Values), from(a.Out, a.Values)
+	s := from(a.S, a.Keys*a.Values)
+	line := func(i int) []float32 { return s[i*int(a.Values):][:len(v)] }
+	clear(out)
+	for i, ki := range k {
+		for c, x := range line(i) {
+			x *= float32(a.Decay)
+			line(i)[c] = x
+			out[c] += ki * x
+		}
+	}
+	u := make([]float32, len(v))
+	for c, x := range v {
+		u[c] = float32(a.Beta) * (x - out[c])
+	}
+	clear(out)
+	for i, ki := range k {
+		row := line(i)
+		for c := range row {
+			row[c] += ki * u[c]
+			out[c] += q[i] * row[c]
+		}
 	}
 }
 

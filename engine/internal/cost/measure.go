@@ -148,12 +148,19 @@ func (s *Steps) measureReads(m model.Model, limits model.Limits) error {
 	if n == 0 {
 		return nil
 	}
-	near, far := chunkAt(0, n, limits.PageSize), chunkAt(end-n, n, limits.PageSize)
+	from := end - n
+	if m.Config().States.Layers > 0 {
+		from = from / compute.ChunkRows * compute.ChunkRows
+	}
+	if from == 0 {
+		return nil
+	}
+	near, far := chunkAt(0, n, limits.PageSize), chunkAt(from, n, limits.PageSize)
 	seconds, err := forward(m, []*compute.Batch{near, far})
 	if err != nil {
 		return err
 	}
-	s.read = max(0, seconds[1]-seconds[0]) / float64(n*(end-n))
+	s.read = max(0, seconds[1]-seconds[0]) / float64(n*from)
 	return nil
 }
 

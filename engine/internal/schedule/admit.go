@@ -24,9 +24,7 @@ func (p *planner) enqueue(seqs []*sequence) {
 		return
 	}
 	p.taken(seqs[0].request)
-	for _, s := range seqs {
-		p.states.count(s, p.pool)
-	}
+	p.states.count(seqs, p.pool)
 	i := len(p.waiting)
 	if seqs[0].request.interactive {
 		i = p.interactiveWaiting()

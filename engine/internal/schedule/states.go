@@ -51,7 +51,6 @@ type seqState struct {
 	accepted int          // drafts of the last step that belong to the sequence
 	keys     cache.Prefix // of the prompt's pages
 	places   []gridPoint  // where the prompt can take or continue a snapshot, ascending
-	counted  bool         // keys and places are set
 }
 
 // gridPoint is a position of the grid in a prompt, and the key of the tokens before it.
@@ -91,22 +90,24 @@ func Grid(pageSize int) int {
 // number of sequences: one for each, and a few for snapshots.
 func Slots(sequences int) int { return sequences + 2 + sequences/16 }
 
-// count counts the beginnings of a sequence's prompt. It hashes the prompt once.
-func (st *states) count(s *sequence, pool *cache.Pool) {
-	if st == nil || s.state.counted {
+// count counts the beginnings of the prompt of each choice of a request. It hashes the prompt once.
+func (st *states) count(choices []*sequence, pool *cache.Pool) {
+	if st == nil {
 		return
 	}
-	s.state.counted = true
-	prompt := s.request.prompt
+	prompt := choices[0].request.prompt
 	keys := pool.Prefix(prompt)
-	s.state.keys = keys
+	var places []gridPoint
 	for position := st.grid; position < len(prompt); position += st.grid {
 		at := gridPoint{position, keys[position/st.pageSize-1]}
-		s.state.places = append(s.state.places, at)
+		places = append(places, at)
 		if len(st.recent) >= maxCounted {
 			st.recent, st.older = map[cache.Key]int{}, st.recent
 		}
-		st.recent[at.key]++
+		st.recent[at.key] += len(choices)
+	}
+	for _, s := range choices {
+		s.state.keys, s.state.places = keys, places
 	}
 }
 

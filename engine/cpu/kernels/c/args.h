@@ -44,6 +44,18 @@ struct norm_args {
   double eps;
 };
 
+struct delta_args {
+  float *s;
+  const float *k;
+  const float *q;
+  const float *v;
+  float *out;
+  int64_t keys;
+  int64_t values;
+  double decay;
+  double beta;
+};
+
 struct gate_args {
   float *dst;
   const float *gate;

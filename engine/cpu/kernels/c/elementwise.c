@@ -215,3 +215,52 @@ void LEVEL(rotate)(const struct rotate_args *a) {
     }
   }
 }
+
+// delta_tile changes T vectors of columns of a matrix from column c on, and reads them.
+INLINE void delta_tile(const struct delta_args *a, const int64_t c, const int T) {
+  const float decay = (float)a->decay, beta = (float)a->beta;
+  float *s = a->s + c;
+  f32x16 sum[T], u[T];
+  UNROLL for (int t = 0; t < T; t++) sum[t] = splat16(0);
+  ROLLED for (int64_t i = 0; i < a->keys; i++) {
+    UNROLL for (int t = 0; t < T; t++) {
+      const f32x16 x = LOAD(f32x16, s + i * a->values + 16 * t) * splat16(decay);
+      STORE(f32x16, s + i * a->values + 16 * t, x);
+      sum[t] = fma16(splat16(a->k[i]), x, sum[t]);
+    }
+  }
+  UNROLL for (int t = 0; t < T; t++) {
+    u[t] = splat16(beta) * (LOAD(f32x16, a->v + c + 16 * t) - sum[t]);
+    sum[t] = splat16(0);
+  }
+  ROLLED for (int64_t i = 0; i < a->keys; i++) {
+    UNROLL for (int t = 0; t < T; t++) {
+      const f32x16 x = fma16(splat16(a->k[i]), u[t], LOAD(f32x16, s + i * a->values + 16 * t));
+      STORE(f32x16, s + i * a->values + 16 * t, x);
+      sum[t] = fma16(splat16(a->q[i]), x, sum[t]);
+    }
+  }
+  UNROLL for (int t = 0; t < T; t++) STORE(f32x16, a->out + c + 16 * t, sum[t]);
+}
+
+// delta applies a row of the gated delta rule to a matrix: s = decay*s, then s += k*beta*(v - k*s),
+// then out = q*s.
+void LEVEL(delta)(const struct delta_args *a) {
+  int64_t c = 0;
+  ROLLED for (; c + 64 <= a->values; c += 64) delta_tile(a, c, 4);
+  ROLLED for (; c + 16 <= a->values; c += 16) delta_tile(a, c, 1);
+  ROLLED for (; c < a->values; c++) {
+    float *s = a->s + c;
+    float known = 0, out = 0;
+    ROLLED for (int64_t i = 0; i < a->keys; i++) {
+      s[i * a->values] *= (float)a->decay;
+      known = __builtin_fmaf(a->k[i], s[i * a->values], known);
+    }
+    const float u = (float)a->beta * (a->v[c] - known);
+    ROLLED for (int64_t i = 0; i < a->keys; i++) {
+      s[i * a->values] = __builtin_fmaf(a->k[i], u, s[i * a->values]);
+      out = __builtin_fmaf(a->q[i], s[i * a->values], out);
+    }
+    a->out[c] = out;
+  }
+}

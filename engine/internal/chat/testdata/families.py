@@ -21,7 +21,7 @@ import unicodedata
 
 import transformers.utils.chat_template_utils as chat_templates
 from gguf import GGUFReader
-from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, normalizers, pre_tokenizers
 from tokenizers.models import BPE
 from transformers import PreTrainedTokenizerFast
 
@@ -122,6 +122,17 @@ def phi4_mini():
     return respecial("gptoss", 199999, [added(x, right=x in right or x == "<|tag|>") for x in names])
 
 
+def qwen35():
+    """Qwen3's vocabulary with the split rule of transformers' Qwen3_5Tokenizer."""
+    t = base("qwen3")
+    rule = Regex(
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    )
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(rule, "isolated"), byte_level])
+    return t
+
+
 PHI4 = (
     "{% for message in messages %}{% if (message['role'] == 'system') %}{{'<|im_start|>system<|im_sep|>' + message['content'] + '<|im_end|>'}}"
     "{% elif (message['role'] == 'user') %}{{'<|im_start|>user<|im_sep|>' + message['content'] + '<|im_end|>'}}{% elif (message['role'] == "
@@ -149,6 +160,7 @@ FAMILIES = {
     "phi4-mini": lambda: (phi4_mini(), None, PHI4_MINI, "phi3", "Phi 4 Mini Instruct", "gpt-4o", "<|endoftext|>", "<|endoftext|>", ["<|end|>", "<|tool|>"], True),
     "qwen2": lambda: (base("qwen3"), None, "Qwen-Qwen2.5-7B-Instruct.jinja", "qwen2", "Qwen2.5", "qwen2", None, "<|im_end|>", ["<|im_end|>", "<tool_call>"], True),
     "qwen3": lambda: (base("qwen3"), None, "qwen3", "qwen3", "Qwen3", "qwen2", None, "<|im_end|>", ["<|im_end|>", "<think>"], True),
+    "qwen35": lambda: (qwen35(), None, "Qwen3.5-4B.jinja", "qwen35", "Qwen3.5", "qwen35", None, "<|im_end|>", ["<|im_end|>", "<think>"], True),
     "gpt-oss": lambda: (base("gptoss"), None, "openai-gpt-oss-120b.jinja", "gpt-oss", "gpt-oss", "gpt-4o", "<|startoftext|>", "<|return|>", ["<|end|>", "<|channel|>"], True),
     "deepseek": lambda: (base("deepseek_v3"), None, "deepseek_v3", "deepseek2", "DeepSeek", "deepseek-v3", "<\uff5cbegin\u2581of\u2581sentence\uff5c>", "<\uff5cend\u2581of\u2581sentence\uff5c>", ["<\uff5cUser\uff5c>", "<\uff5cend\u2581of\u2581sentence\uff5c>"], True),
     "granite": lambda: (granite(), None, "ibm-granite-granite-3.3-2B-Instruct.jinja", "granite", "Granite", "refact", "<|endoftext|>", "<|endoftext|>", ["<|end_of_role|>", "<|endoftext|>"], True),
