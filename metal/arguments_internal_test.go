@@ -24,7 +24,7 @@ var kernelArguments = map[string]any{
 	"store.metal LatentsArgs": latentsArgs{}, "store.metal RopeStoreArgs": ropeStoreArgs{}, "store.metal ShortConvArgs": shortConvArgs{}, "tiles.metal TileArgs": tileArgs{},
 
 	"activations.h LatentArgs": latentArgs{}, "activations.h LatentsArgs": nvidiaLatentsArgs{}, "activations.h NormArgs": normArgs{},
-	"activations.h QuantiseArgs": quantiseArgs{}, "activations.h RotateArgs": rotateArgs{}, "attention.cu AttentionArgs": attentionArgs{},
+	"activations.h QuantiseArgs": quantiseArgs{}, "activations.h RotateArgs": rotateArgs{}, "attention.cu AttentionArgs": nvidiaAttentionArgs{},
 	"choose.h RouteArgs": nvidiaRouteArgs{}, "choose.cu RowRouteArgs": rowRouteArgs{}, "top.cu TopArgs": nvidiaTopArgs{},
 	"experts.h ExpertsArgs": packedExpertsArgs{}, "experts.h GroupArgs": choicesArgs{}, "experts.h RowExpertsArgs": rowExpertsArgs{},
 	"experts.h RowGatedArgs": rowGatedArgs{}, "experts.h WeighArgs": weighChoicesArgs{}, "pack.h EmbedArgs": packedArgs{}, "pack.h PackArgs": packArgs{},
@@ -98,7 +98,11 @@ func fieldsOf(prefix string, kind reflect.Type) (fields []string) {
 		name := prefix + snakeCase(strings.TrimSuffix(f.Name, "Args"))
 		switch f.Type.Kind() {
 		case reflect.Struct:
-			fields = append(fields, fieldsOf(name+".", f.Type)...)
+			inner := name + "."
+			if strings.EqualFold(kind.Name(), "nvidia"+f.Name) { // the struct is a longer one of the same name
+				inner = prefix
+			}
+			fields = append(fields, fieldsOf(inner, f.Type)...)
 		case reflect.Array:
 			for n := range f.Type.Len() {
 				fields = append(fields, "uint "+name+strconv.Itoa(n))

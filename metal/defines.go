@@ -74,8 +74,8 @@ var nvidiaConstants = func() map[string]any {
 		"ALL_STRANDS": strands, "ROW_THREADS": rowProductThreads,
 	}
 	for t, size := range packedSizes {
-		all[t.String()+"_SIZES"] = fmt.Sprintf("per = %d, header = %d, unit = %d, source_block = %d, source_bytes = %d",
-			size.blocks, size.header, size.block, t.BlockSize(), t.BlockBytes())
+		all[t.String()+"_SIZES"] = fmt.Sprintf("parts = %d, per = %d, header = %d, unit = %d, source_block = %d, source_bytes = %d",
+			partsOf(t), size.blocks, size.header, size.block, t.BlockSize(), t.BlockBytes())
 	}
 	return all
 }()

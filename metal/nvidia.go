@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// nvidia is the recorder for NVIDIA's GPUs. Its kernels, in kernels/cuda, multiply the integers of
-// quantised weights with activations of 8 bits, and compute attention over pages of float16,
+// nvidia is the recorder for NVIDIA's GPUs. Its kernels, in kernels/cuda, multiply weights of all
+// types but F32 with activations of 12 bits, and compute attention over pages of all types but F32,
 // routing with routers in float32, and the largest logit of a row. All other operations are
 // computed by general.
 type nvidia struct {
@@ -23,7 +23,8 @@ type nvidia struct {
 	nvidiaRows
 }
 
-// tileLimits are the minimum numbers of rows and of threadgroups for which the largest tiles are used.
+// tileLimits are the minimum numbers of rows and of threadgroups for which the largest tiles are
+// used.
 type tileLimits struct{ rows, threadgroups int }
 
 // An nvidiaOperation is an operation that NVIDIA's kernels compute for some weights and shapes.

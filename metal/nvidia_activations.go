@@ -10,24 +10,27 @@ import (
 // of two slices are stride values apart. x has no columns, since only the slices count. version is
 // that of x's memory.
 type quantised struct {
-	x                              compute.Tensor
-	count, values, stride, version int
+	x                                     compute.Tensor
+	count, values, stride, parts, version int
 }
 
-func quantisedRows(x compute.Tensor, values int) quantised { return quantisedSlices(x, 1, values, 0) }
+// quantisedRows are rows that are quantised in the given number of parts.
+func quantisedRows(x compute.Tensor, values, parts int) quantised {
+	return quantisedSlices(x, 1, values, 0, parts)
+}
 
-func quantisedSlices(x compute.Tensor, count, values, stride int) quantised {
+func quantisedSlices(x compute.Tensor, count, values, stride, parts int) quantised {
 	x.Cols = 0
-	return quantised{x, count, values, stride, x.Buffer.(*memory).version}
+	return quantised{x, count, values, stride, parts, x.Buffer.(*memory).version}
 }
 
 func (q *quantised) room() int { return roomFor(q.x.Rows) }
 
 func (q *quantised) bytes() int {
-	return q.count * q.room() / columnRows * (q.values / blockValues) * columnBytes
+	return q.count * q.room() / columnRows * (q.values / blockValues * q.parts) * columnBytes
 }
 
-type quantiseArgs struct{ blocks, rows, room, xStride, xSlice uint32 }
+type quantiseArgs struct{ blocks, rows, room, xStride, xSlice, parts uint32 }
 
 // quantise records a quantisation, unless the buffer of activations already holds its result.
 func (n *nvidia) quantise(q quantised) {
@@ -45,7 +48,7 @@ func (n *nvidia) quantiseTo(q quantised, offset int) {
 		return
 	}
 	blocks := q.values / blockValues
-	a := quantiseArgs{blocks: uint32(blocks), rows: uint32(q.x.Rows), room: uint32(q.room()), xStride: uint32(q.x.Stride), xSlice: uint32(q.stride)}
+	a := quantiseArgs{blocks: uint32(blocks), rows: uint32(q.x.Rows), room: uint32(q.room()), xStride: uint32(q.x.Stride), xSlice: uint32(q.stride), parts: uint32(q.parts)}
 	g := perLane(4*blocks*q.x.Rows, 1)
 	g.z = q.count
 	record(n.step, "quantise", n.anyType.quantise, g, &a, at(q.x), Binding{n.activations.buffer, offset})
@@ -58,9 +61,10 @@ func perLane(lanes, y int) grid {
 }
 
 // inColumns records an operation on the rows [from, to) in parts. Each part has as many rows as fit
-// into the buffer of activations. A row has count slices of the given number of values.
-func (n *nvidia) inColumns(from, to, count, values int, op func(from, to int)) {
-	each := count * values / blockValues * columnBytes
+// into the buffer of activations, quantised in some parts. A row has count slices of the given
+// number of values.
+func (n *nvidia) inColumns(from, to, count, values, quantisedParts int, op func(from, to int)) {
+	each := count * values / blockValues * quantisedParts * columnBytes
 	limit := n.activations.bytes / each * columnRows
 	if limit == 0 {
 		n.fail(fmt.Errorf("quantise a row of %d slices of %d values: the quantised activations need %d bytes, but their buffer has %d", count, values, each, n.activations.bytes))

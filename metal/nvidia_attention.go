@@ -13,8 +13,8 @@ type nvidiaAttention struct {
 	ofPages map[gguf.Type]*attentionKernels
 }
 
-// attentionKernels are the kernels of attention over pages of a type. whole and split are by the number
-// of values per head, up to which they compute attention.
+// attentionKernels are the kernels of attention over pages of a type. whole and split are by the
+// number of values per head, up to which they compute attention.
 type attentionKernels struct {
 	whole, split [len(attentionValues)]Pipeline
 	join         Pipeline
@@ -34,13 +34,21 @@ func attentionSource(pages gguf.Type) (Source, error) {
 	return src, err
 }
 
+// attendsPages reports whether attention.cu reads pages of a type. Those of F32 are for results as
+// near to float32 as possible, but attention.cu multiplies float16, so the portable kernels read
+// them.
+func attendsPages(pages gguf.Type) bool { return pages != gguf.TypeF32 }
+
 func (n *nvidia) pageSources(pages gguf.Type) ([]Source, error) {
+	if !attendsPages(pages) {
+		return nil, nil
+	}
 	src, err := attentionSource(pages)
 	return []Source{src}, err
 }
 
 func (n *nvidia) makePages(pages gguf.Type) error {
-	if n.ofPages[pages] != nil {
+	if n.ofPages[pages] != nil || !attendsPages(pages) {
 		return nil
 	}
 	src, err := attentionSource(pages)
@@ -59,8 +67,8 @@ func (n *nvidia) makePages(pages gguf.Type) error {
 	return nil
 }
 
-// valuesIndex returns the index in attentionValues of the smallest number of values per head that is
-// not less than the given number, or false if there is none.
+// valuesIndex returns the index in attentionValues of the smallest number of values per head that
+// is not less than the given number, or false if there is none.
 func valuesIndex(values int) (int, bool) {
 	i := slices.IndexFunc(attentionValues[:], func(most int) bool { return values <= most })
 	return i, i >= 0

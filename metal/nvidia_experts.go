@@ -106,7 +106,7 @@ func (n *nvidia) routeRow(o *route, prior *norm) {
 	g := grid{x: (o.shape.Experts + simdgroups - 1) / simdgroups, y: 1, simdgroups: simdgroups, shared: 4 * w.in}
 	logits := Binding{Buffer: n.logits}
 	record(n.step, "route", n.rowRoute, g, &a, Binding{Buffer: w.buffer}, at(prior.src), bind(prior.gain, logits), into(o.x), n.activations.read(), logits)
-	n.quantised = quantisedRows(o.x.Head(1), w.in)
+	n.quantised = quantisedRows(o.x.Head(1), w.in, 1)
 	if !o.continued {
 		choose := o.args(1)
 		record(n.step, "route", n.rowChoose, grid{x: 1, y: 1, simdgroups: 1, shared: choiceBytes(o.shape)}, &choose, logits, bind(o.bias, logits), into(o.dst))
@@ -184,7 +184,7 @@ func (o *gatedExperts) nvidia(n *nvidia) {
 	}
 	shared, separate := packedShared(w, e.SharedGate, e.SharedUp)
 	a := packedExpertsArgs{
-		blocks: uint32(w.in / blockValues), out: uint32(w.out), experts: uint32(w.matrices), used: uint32(used), slots: uint32(used),
+		blocks: uint32(w.activationBlocks()), out: uint32(w.out), experts: uint32(w.matrices), used: uint32(used), slots: uint32(used),
 		routingStride: uint32(o.routing.Stride), dstStride: uint32(o.dst.Stride), activation: uint32(e.Activation), biased: flag(e.GateBias != nil),
 	}
 	gate, up := Binding{Buffer: w.buffer}, bind(e.Up, Binding{})
@@ -237,13 +237,13 @@ func isPacked(w compute.Weight) bool {
 // gatedMemory returns the threadgroup memory of row_gated_experts, without that for the choice of
 // the experts.
 func (k packedKernel) gatedMemory(w *packedWeight) int {
-	return rowBytes(w.in) + 2*k.rows()/groupRows*groupBytes(&w.weight)
+	return rowBytes(&w.weight) + 2*k.rows()/groupRows*groupBytes(&w.weight)
 }
 
 // gatedRow records the experts of one row. Its kernel also makes the choice of the experts, by the
 // logits of the routing.
 func (n *nvidia) gatedRow(o *gatedExperts, choice *route, w *packedWeight, a *packedExpertsArgs, weights [4]Binding) {
-	n.quantise(quantisedRows(o.x, w.in))
+	n.quantise(quantisedRows(o.x, w.in, partsOf(w.kind)))
 	k, logits := w.packed.rowGated, Binding{Buffer: n.logits}
 	row := rowGatedArgs{blocks: a.blocks, out: a.out, sharedOut: a.sharedOut, activation: a.activation, biased: a.biased, route: choice.args(1)}
 	g := grid{x: k.groups(int(max(a.out, a.sharedOut))), y: int(a.slots), simdgroups: k.simdgroups(), shared: k.gatedMemory(w) + choiceBytes(choice.shape)}
@@ -254,9 +254,9 @@ func (n *nvidia) gatedRow(o *gatedExperts, choice *route, w *packedWeight, a *pa
 func (n *nvidia) gatedChoices(o *gatedExperts, w *packedWeight, a *packedExpertsArgs, weights [4]Binding) {
 	slots, widest := int(a.slots), int(max(a.out, a.sharedOut))
 	n.inParts(o.dst.Rows, slots*groupedInts, func(from, to int) {
-		n.inColumns(from, to, 1, w.in, func(from, to int) {
+		n.inColumns(from, to, 1, w.in, partsOf(w.kind), func(from, to int) {
 			routing := o.routing.Span(from, to)
-			n.quantise(quantisedRows(o.x.Span(from, to), w.in))
+			n.quantise(quantisedRows(o.x.Span(from, to), w.in, partsOf(w.kind)))
 			g := n.groupChoices(routing, w, slots)
 			k := forColumns(w.packed.gatedExperts, g.key.tile)
 			record(n.step, "gated_experts", k.pipeline, grid{x: k.groups(widest), y: g.count, simdgroups: k.simdgroups()}, a,
@@ -285,9 +285,9 @@ func (d downWeights) choices() int {
 // rowMemory returns the threadgroup memory of row_experts_add, without that for the choice of the
 // experts.
 func (d downWeights) rowMemory() int {
-	bytes := d.used * (rowBytes(d.in) + groupBytes(&d.weight))
+	bytes := d.used * (rowBytes(&d.weight) + groupBytes(&d.weight))
 	if d.shared != nil {
-		bytes += rowBytes(d.shared.in) + groupBytes(d.shared)
+		bytes += rowBytes(d.shared) + groupBytes(d.shared)
 	}
 	return max(bytes, d.choices()*rowPartBytes)
 }
@@ -344,14 +344,14 @@ func (d downWeights) sharedBlocks() uint32 {
 	if d.shared == nil {
 		return 0
 	}
-	return uint32(d.shared.in / blockValues)
+	return uint32(d.shared.activationBlocks())
 }
 
 // downRow records the experts of one row. Its kernel makes the choice of the experts again.
 func (n *nvidia) downRow(o *expertsAdd, d downWeights, choice *route) {
 	k, logits, bytes := d.packed.rowExperts, Binding{Buffer: n.logits}, d.rowMemory()
 	row := rowExpertsArgs{
-		blocks: uint32(d.in / blockValues), out: uint32(d.out), slots: uint32(d.choices()), sharedBlocks: d.sharedBlocks(), probabilities: uint32(bytes),
+		blocks: uint32(d.activationBlocks()), out: uint32(d.out), slots: uint32(d.choices()), sharedBlocks: d.sharedBlocks(), probabilities: uint32(bytes),
 		biased: flag(o.experts.DownBias != nil), route: choice.args(1),
 	}
 	g := grid{x: k.groups(d.out), y: 1, simdgroups: k.simdgroups() * d.choices(), shared: bytes + choiceBytes(choice.shape)}
@@ -364,7 +364,7 @@ func (n *nvidia) downRow(o *expertsAdd, d downWeights, choice *route) {
 func (n *nvidia) downChoices(o *expertsAdd, d downWeights) {
 	used, slots, width := d.used, d.choices(), d.used*d.in
 	a := packedExpertsArgs{
-		blocks: uint32(d.in / blockValues), out: uint32(d.out), experts: uint32(d.matrices), used: uint32(used), slots: uint32(slots),
+		blocks: uint32(d.activationBlocks()), out: uint32(d.out), experts: uint32(d.matrices), used: uint32(used), slots: uint32(slots),
 		sharedBlocks: d.sharedBlocks(), routingStride: uint32(o.routing.Stride), dstStride: uint32(o.dst.Stride), biased: flag(o.experts.DownBias != nil),
 	}
 	if d.shared != nil {
@@ -373,7 +373,7 @@ func (n *nvidia) downChoices(o *expertsAdd, d downWeights) {
 	by := weighChoicesArgs{cols: a.out, used: a.used, slots: a.slots, routingStride: a.routingStride, dstStride: a.dstStride}
 	down, shared := d.bindings()
 	n.inParts(o.dst.Rows, slots*(groupedInts+d.out), func(from, to int) {
-		n.inColumns(from, to, 1, width, func(from, to int) {
+		n.inColumns(from, to, 1, width, partsOf(d.kind), func(from, to int) {
 			routing := o.routing.Span(from, to)
 			a.room = uint32(roomFor(to - from))
 			offset := n.quantiseChoices(o.h.Span(from, to), d)
@@ -390,7 +390,7 @@ func (n *nvidia) downChoices(o *expertsAdd, d downWeights) {
 // quantiseChoices quantises the activations of all choices. It returns the offset of those of the
 // shared experts.
 func (n *nvidia) quantiseChoices(h compute.Tensor, d downWeights) (offset int) {
-	q := quantisedSlices(h, d.used, d.in, d.in)
+	q := quantisedSlices(h, d.used, d.in, d.in, partsOf(d.kind))
 	separate := d.shared != nil && d.shared.in != d.in
 	if d.shared != nil && !separate {
 		q.count++
@@ -398,9 +398,12 @@ func (n *nvidia) quantiseChoices(h compute.Tensor, d downWeights) (offset int) {
 	n.quantiseTo(q, 0)
 	offset = d.used * (q.bytes() / q.count)
 	if separate {
-		n.quantiseTo(quantisedSlices(h.Slice(d.used*d.in, d.shared.in), 1, d.shared.in, 0), offset)
+		n.quantiseTo(quantisedSlices(h.Slice(d.used*d.in, d.shared.in), 1, d.shared.in, 0, q.parts), offset)
 	}
 	return offset
 }
 
-func rowBytes(n int) int { return (n/blockValues*rowBlockBytes + rowAlign - 1) / rowAlign * rowAlign }
+// rowBytes returns the threadgroup memory of a row of activations for a weight.
+func rowBytes(w *weight) int {
+	return (w.activationBlocks()*rowBlockBytes + rowAlign - 1) / rowAlign * rowAlign
+}

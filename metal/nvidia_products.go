@@ -54,12 +54,12 @@ func (o *product) nvidia(n *nvidia) {
 // product records the product of up to three packed weights of the type of w, which is the first of
 // them.
 func (n *nvidia) product(o *product, w *packedWeight) {
-	if k, ok := n.rowKernel(o.dst, w); ok && (o.prior != nil || quantisedRows(o.x.Head(1), w.in) != n.quantised) {
+	if k, ok := n.rowKernel(o.dst, w); ok && (o.prior != nil || quantisedRows(o.x.Head(1), w.in, partsOf(w.kind)) != n.quantised) {
 		n.rowProduct(o.name(), k, o.dst, o.x, o.prior, w, o.weights, rowArgs{add: flag(o.add)}, Binding{Buffer: w.buffer})
 		return
 	}
-	n.inColumns(0, o.dst.Rows, 1, w.in, func(from, to int) {
-		q := quantisedRows(o.x.Span(from, to), w.in)
+	n.inColumns(0, o.dst.Rows, 1, w.in, partsOf(w.kind), func(from, to int) {
+		q := quantisedRows(o.x.Span(from, to), w.in, partsOf(w.kind))
 		n.quantise(q)
 		n.quantisedProduct(o.name(), o.dst.Span(from, to), q, w, o.weights, packedProductArgs{add: flag(o.add)})
 	})
@@ -78,7 +78,7 @@ func (n *nvidia) quantisedProduct(name string, dst compute.Tensor, q quantised, 
 	if tile := w.packed.productTile; n.inTiles(ProductTile, tile, ws, dst.Rows) {
 		k = tile
 	}
-	a.blocks, a.rows, a.room, a.dstStride = uint32(w.in/blockValues), uint32(dst.Rows), uint32(q.room()), uint32(dst.Stride)
+	a.blocks, a.rows, a.room, a.dstStride = uint32(w.activationBlocks()), uint32(dst.Rows), uint32(q.room()), uint32(dst.Stride)
 	a.columnTiles = uint32(k.tiles(dst.Rows))
 	bound, out, groups := bindProducts(ws, k.groups)
 	a.out, a.tiles0, a.tiles1 = out, uint32(groups[0]), uint32(groups[1])
@@ -91,7 +91,7 @@ func (n *nvidia) quantisedProduct(name string, dst compute.Tensor, q quantised, 
 // than quantising them in every threadgroup.
 func (n *nvidia) rowKernel(dst compute.Tensor, w *packedWeight) (packedKernel, bool) {
 	k := w.packed.row
-	if w.in/blockValues <= shortRow && w.matrices*k.groups(w.out) > busyThreadgroups {
+	if w.activationBlocks() <= shortRow && w.matrices*k.groups(w.out) > busyThreadgroups {
 		k = w.packed.shortRow
 	}
 	return k, dst.Rows == 1 && w.out < wideRows && n.fitsTwice(k.rowMemory(w))
@@ -100,7 +100,7 @@ func (n *nvidia) rowKernel(dst compute.Tensor, w *packedWeight) (packedKernel, b
 // rowMemory returns the threadgroup memory of a kernel that stages a row of activations and its
 // rows of a weight.
 func (k packedKernel) rowMemory(w *packedWeight) int {
-	return rowBytes(w.in) + k.rows()/groupRows*groupBytes(&w.weight)
+	return rowBytes(&w.weight) + k.rows()/groupRows*groupBytes(&w.weight)
 }
 
 // fitsTwice reports whether two threadgroups with the given number of bytes of threadgroup memory
@@ -135,7 +135,7 @@ func (n *nvidia) rowProduct(name string, k packedKernel, dst, x compute.Tensor, 
 	}
 	bound, out, groups := bindProducts(ws, k.groups)
 	a.out = out
-	a.blocks, a.tiles0, a.tiles1 = uint32(w.in/blockValues), uint32(groups[0]), uint32(groups[1])
+	a.blocks, a.tiles0, a.tiles1 = uint32(w.activationBlocks()), uint32(groups[0]), uint32(groups[1])
 	g.x += groups[0] + groups[1] + groups[2]
 	if a.dims > 0 {
 		g.x++
@@ -156,8 +156,8 @@ func (n *nvidia) matrices(name string, dst, x compute.Tensor, prior operation, w
 		r := rotateArgs{rows: uint32(dst.Rows), nope: uint32(w.in), dims: a.dims, latent: uint32(w.out), qStride: uint32(x.Stride), dstStride: uint32(dst.Stride)}
 		record(n.step, "rotate", n.anyType.rotate, perLane(dst.Rows*int(a.dims)/2, w.matrices), &r, at(x), table, n.slotMapping, into(dst))
 	}
-	n.inColumns(0, dst.Rows, w.matrices, w.in, func(from, to int) {
-		q := quantisedSlices(x.Span(from, to), w.matrices, w.in, int(a.xMatrix))
+	n.inColumns(0, dst.Rows, w.matrices, w.in, partsOf(w.kind), func(from, to int) {
+		q := quantisedSlices(x.Span(from, to), w.matrices, w.in, int(a.xMatrix), partsOf(w.kind))
 		n.quantise(q)
 		n.quantisedProduct(name, dst.Span(from, to), q, w, ws, packedProductArgs{dstMatrix: a.dstMatrix})
 	})
@@ -177,12 +177,12 @@ func (o *gatedProduct) nvidia(n *nvidia) {
 
 // gated records the activation of gate·x and up·x. Both weights have the same type.
 func (n *nvidia) gated(o *gatedProduct, w *packedWeight) {
-	n.inColumns(0, o.dst.Rows, 1, w.in, func(from, to int) {
-		n.quantise(quantisedRows(o.x.Span(from, to), w.in))
+	n.inColumns(0, o.dst.Rows, 1, w.in, partsOf(w.kind), func(from, to int) {
+		n.quantise(quantisedRows(o.x.Span(from, to), w.in, partsOf(w.kind)))
 		rows := to - from
 		k := n.forGated(w, rows)
 		a := packedGatedArgs{
-			blocks: uint32(w.in / blockValues), rows: uint32(rows), out: uint32(w.out), dstStride: uint32(o.dst.Stride), columnTiles: uint32(k.tiles(rows)),
+			blocks: uint32(w.activationBlocks()), rows: uint32(rows), out: uint32(w.out), dstStride: uint32(o.dst.Stride), columnTiles: uint32(k.tiles(rows)),
 			activation: uint32(o.activation),
 		}
 		record(n.step, "gated_product", k.pipeline, grid{x: k.groups(w.out) * k.tiles(rows), y: 1, simdgroups: k.simdgroups()}, &a,

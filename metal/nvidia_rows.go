@@ -63,11 +63,11 @@ func (o *norm) nvidia(n *nvidia) {
 		o.portable(n.general)
 	default:
 		gain, a := weightOf(o.gain), o.args()
-		n.inColumns(0, o.dst.Rows, 1, gain.in, func(from, to int) {
+		n.inColumns(0, o.dst.Rows, 1, gain.in, 1, func(from, to int) {
 			dst := o.dst.Span(from, to)
 			record(n.step, "rms_norm", n.anyType.norm, grid{x: to - from, y: 1, simdgroups: normGroups(gain.in)}, &a,
 				at(o.src.Span(from, to)), Binding{Buffer: gain.buffer}, into(dst), n.activations.read())
-			n.quantised = quantisedRows(dst, gain.in)
+			n.quantised = quantisedRows(dst, gain.in, 1)
 		})
 	}
 }
@@ -111,9 +111,9 @@ func (o *latents) nvidia(n *nvidia) {
 	case q == 0:
 		n.storeLatents(o, 0, o.t.Rows)
 	default:
-		n.inColumns(0, o.t.Rows, 1, q, func(from, to int) {
+		n.inColumns(0, o.t.Rows, 1, q, 1, func(from, to int) {
 			n.storeLatents(o, from, to)
-			n.quantised = quantisedRows(o.dst.Span(from, to), q)
+			n.quantised = quantisedRows(o.dst.Span(from, to), q, 1)
 		})
 	}
 }

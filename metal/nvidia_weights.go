@@ -192,8 +192,8 @@ const (
 	// a kernel that divides sums among warps. An H100 has 132 multiprocessors, so this many
 	// threadgroups occupy it.
 	busyThreadgroups = 128
-	// manyTiles is the minimum number of threadgroups of a Tile for products that are not gated, whose
-	// other kernels need fewer threads to be fast.
+	// manyTiles is the minimum number of threadgroups of a Tile for products that are not gated,
+	// whose other kernels need fewer threads to be fast.
 	manyTiles = 1024
 	// fewThreadgroups is the maximum number of threadgroups for which twice as many, of half the
 	// rows of weights, are faster.
@@ -345,6 +345,19 @@ var packedSizes = map[gguf.Type]struct{ header, block, blocks int }{
 	gguf.TypeIQ4NL: {0, 288, 1}, gguf.TypeIQ4XS: {32, 272, 8}, gguf.TypeMXFP4: {0, 272, 1}, gguf.TypeF16: {0, 1040, 1}, gguf.TypeBF16: {0, 1040, 1},
 }
 
+// partsOf returns the number of parts of the activations that are multiplied with weights of a type
+// (see activations.h). Weights of 16 bits keep 11 bits or more per value, and activations of 12
+// bits per block would lose some of them.
+func partsOf(t gguf.Type) int {
+	if t.BlockSize() == 1 {
+		return 2
+	}
+	return 1
+}
+
+// activationBlocks returns the number of blocks of a row of activations for a packed weight.
+func (w *weight) activationBlocks() int { return w.in / blockValues * partsOf(w.kind) }
+
 func packedBytes(w *weight) int {
 	return w.matrices * ((w.out + groupRows - 1) / groupRows) * groupBytes(w)
 }
@@ -393,7 +406,7 @@ func (n *nvidia) reserveActivations(rows, cols int) error {
 }
 
 func (n *nvidia) activationBytes(rows, cols int) int {
-	each := (cols + blockValues - 1) / blockValues * columnBytes
+	each := 2 * ((cols + blockValues - 1) / blockValues) * columnBytes // of weights of 16 bits, which have most
 	return max(min(roomFor(rows)/columnRows*each, maxActivations), each, n.activations.bytes)
 }
 

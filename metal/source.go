@@ -12,7 +12,7 @@ import (
 
 // kernels holds the kernel sources: .metal files and the headers that they share. Its folder cuda
 // has kernels in CUDA C++ for operations that NVIDIA's GPUs compute in a different way, such as
-// products of quantised weights with 8-bit activations.
+// products of weights with 12-bit activations.
 //
 //go:embed kernels
 var kernels embed.FS

@@ -54,8 +54,8 @@ type Step interface {
 	Attention(dst, q Tensor, shape AttentionShape, cache Cache, layer int)
 	// ShortConv computes a causal convolution with gates, as in LFM2. It changes x to s = b·x, and
 	// stores s in the cache: the first columns like keys, those after KVHeads*KeyDim like values.
-	// With the stored s of earlier positions, which are 0 before position 0, and s of the row itself
-	// as it is, it then changes the row c at position p:
+	// With the stored s of earlier positions, which are 0 before position 0, and s of the row
+	// itself as it is, it then changes the row c at position p:
 	//
 	//	c ← c·Σ_j w[j]·s_{p-taps+1+j}
 	//

@@ -1,6 +1,6 @@
-// The part of CUDA C++ that the kernels in kernels/cuda use, for the CPU. Shared variables belong to
-// the thread of the worker, which runs one threadgroup at a time. Copies to shared memory that are
-// asynchronous on a GPU are complete at once, so a missing wait is not found.
+// The part of CUDA C++ that the kernels in kernels/cuda use, for the CPU. Shared variables belong
+// to the thread of the worker, which runs one threadgroup at a time. Copies to shared memory that
+// are asynchronous on a GPU are complete at once, so a missing wait is not found.
 
 #define __device__
 #define __global__

@@ -196,14 +196,14 @@ func (r *rig) verifyStore(what string, c *pagedSequences, want func(line []float
 
 // cacheTypes returns two types of a cache, chosen by turn. They have blocks only if keys and values
 // are whole blocks.
-func cacheTypes(turn, key, value int) []gguf.Type {
-	all := slices.DeleteFunc(gguf.CacheTypes(), func(t gguf.Type) bool { return key%t.BlockSize() != 0 || value%t.BlockSize() != 0 })
+func (r *rig) cacheTypes(turn, key, value int) []gguf.Type {
+	all := slices.DeleteFunc(slices.Clone(r.pages), func(t gguf.Type) bool { return key%t.BlockSize() != 0 || value%t.BlockSize() != 0 })
 	return []gguf.Type{all[turn%len(all)], all[(turn+1)%len(all)]}
 }
 
 func checkAttention(r *rig) {
 	for i, h := range headShapes {
-		for _, kind := range cacheTypes(i, h.key, h.value) {
+		for _, kind := range r.cacheTypes(i, h.key, h.value) {
 			c := r.grouped(h.heads, h.kvHeads, h.key, h.value, h.rope, h.pageSize, r.lengths(h.pageSize)...)
 			c.kind, c.parts = kind, 1<<(i%3)
 			r.verifyAttention(fmt.Sprintf("attention of heads %+v, %d parts", h, c.parts), c)
@@ -232,7 +232,7 @@ func checkAttention(r *rig) {
 	}
 	// The sizes of heads of real models, with windows, sinks and several types of cache.
 	for i, dim := range []int{96, 128, 256, 512} {
-		for j, kind := range cacheTypes(1+i, dim, dim) {
+		for j, kind := range r.cacheTypes(1+i, dim, dim) {
 			c := r.grouped(2+2*j, 1+i%2, dim, dim, 32, 16, 290, 30, 1)
 			c.kind = kind
 			c.shape.Window = []int{0, 128, 50}[(i+j)%3]

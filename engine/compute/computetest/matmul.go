@@ -11,7 +11,7 @@ import (
 // separate kernels for 1 row, for a few rows, and for tiles of 8 to 32 rows. The numbers of rows
 // are chosen so that all of these kernels run.
 func (r *rig) shapes(test func(t gguf.Type, in, out, rows int)) {
-	for _, t := range types {
+	for _, t := range r.types {
 		for _, rows := range []int{1, r.among(2, 8), r.among(9, 40)} {
 			longest := 600
 			if rows > 8 {
@@ -28,7 +28,7 @@ func checkMatMul(r *rig) {
 	r.shapes(func(t gguf.Type, in, out, rows int) {
 		weights := []*matrix{r.matrix(t, in, out)}
 		for range r.rand.IntN(3) {
-			other := types[r.rand.IntN(len(types))]
+			other := r.types[r.rand.IntN(len(r.types))]
 			if in%other.BlockSize() == 0 {
 				weights = append(weights, r.matrix(other, in, r.among(1, 40)))
 			}

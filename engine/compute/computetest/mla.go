@@ -71,7 +71,7 @@ func checkLatents(r *rig) {
 // its keys.
 func checkAttentionMLA(r *rig) {
 	for i, h := range []struct{ heads, kvRank, rope, pageSize int }{{2, 32, 32, 16}, {20, 512, 64, 16}, {3, 33, 6, 5}, {4, 64, 32, 4}} {
-		for _, kind := range cacheTypes(i, h.kvRank, h.rope) {
+		for _, kind := range r.cacheTypes(i, h.kvRank, h.rope) {
 			c := r.latent(h.heads, h.kvRank, h.rope, 192, h.pageSize, r.matrix(gguf.TypeF32, h.kvRank), r.lengths(h.pageSize)...)
 			c.kind = kind
 			r.verifyAttention(fmt.Sprintf("attention to latents %+v", h), c)
@@ -82,7 +82,7 @@ func checkAttentionMLA(r *rig) {
 }
 
 func checkAbsorb(r *rig) {
-	for _, t := range types {
+	for _, t := range r.types {
 		nope, kvRank, dims, heads := r.length(t, 256), r.among(1, 70), 2*r.among(1, 32), r.among(1, 5)
 		kb := r.matrix(t, nope, kvRank, heads)
 		c := &pagedSequences{freqs: r.freqs(dims)}
@@ -118,7 +118,7 @@ func checkAbsorb(r *rig) {
 }
 
 func checkExpand(r *rig) {
-	for _, t := range types {
+	for _, t := range r.types {
 		kvRank, value, heads := r.length(t, 512), r.among(1, 70), r.among(1, 5)
 		vb := r.matrix(t, kvRank, value, heads)
 		x := r.normal(r.among(1, 20), heads*kvRank)

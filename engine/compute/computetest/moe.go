@@ -174,13 +174,13 @@ func (m *mixture) width() int { return m.used*m.ffn + m.shared }
 // In some mixtures, all rows choose the same experts; in others, some experts have no row. In some
 // mixtures, every matrix except Gate and Up has a different type.
 func (r *rig) mixtures(test func(what string, m *mixture)) {
-	for i, t := range types {
+	for i, t := range r.types {
 		m := &mixture{in: r.length(t, 160), ffn: r.length(t, 64), count: r.among(1, 8), rows: r.among(1, 20)}
 		m.used = r.among(1, min(m.count, 4))
 		next := func() gguf.Type { return t }
 		if i%3 == 0 {
 			m.in, m.ffn = r.length(gguf.TypeQ4K, 600), r.length(gguf.TypeQ4K, 300) // lengths that are whole blocks of every type
-			next = func() gguf.Type { return types[r.rand.IntN(len(types))] }
+			next = func() gguf.Type { return r.types[r.rand.IntN(len(r.types))] }
 		}
 		m.gate, m.up = r.matrix(t, m.in, m.ffn, m.count), r.matrix(t, m.in, m.ffn, m.count)
 		m.down = r.matrix(next(), m.ffn, m.in, m.count)

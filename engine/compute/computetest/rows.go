@@ -10,7 +10,7 @@ import (
 
 // checkEmbed embeds tokens, in random order and with repetitions, from tables of every type.
 func checkEmbed(r *rig) {
-	for _, t := range types {
+	for _, t := range r.types {
 		table := r.matrix(t, r.length(t, 600), r.among(1, 40))
 		tokens := make([]int32, r.among(1, 20))
 		for i := range tokens {

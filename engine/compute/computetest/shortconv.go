@@ -3,6 +3,7 @@ package computetest
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
@@ -75,16 +76,14 @@ func shortConvolved(lines [][]float32, w []float32, cols, taps, dim int, kind gg
 		for i := range s {
 			s[i] = float64(lines[at][cols+i]) * float64(lines[at][2*cols+i])
 		}
-		values, steps := s, make([]float64, cols)
-		if at < last {
-			values, steps = nil, nil
-			for from := 0; from < cols; from += dim {
-				v, step := roundTrip(kind, s[from:from+dim])
-				values, steps = append(values, v...), append(steps, step...)
-			}
+		values, steps := slices.Clone(s), make([]float64, cols)
+		for from := 0; from < cols && at < last; from += dim {
+			v, step := roundTrip(kind, s[from:from+dim])
+			copy(values[from:], v)
+			copy(steps[from:], step)
 		}
 		for i, v := range values {
-			term := approx{v, 2*float32Step*math.Abs(v) + steps[i]/1000}
+			term := approx{v, 4*float32Step*math.Abs(v) + steps[i]/1000} // v, its product with the weight, and their sum
 			if at < last {
 				term.tol += float16Step * math.Abs(v)
 			}

@@ -14,7 +14,7 @@ import (
 // checkMemory checks the shapes that a backend reports for its weights, buffers, tables and caches,
 // and the errors for impossible requests.
 func checkMemory(r *rig) {
-	for _, t := range types {
+	for _, t := range r.types {
 		n := t.BlockSize()
 		for _, shape := range [][]int{{n}, {n, 3}, {2 * n, 3, 2}} {
 			w := r.weight(RandomTensor(r.rand, "weight", t, 1, shape...))

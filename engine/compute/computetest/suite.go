@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
 )
 
 // check is one part of the suite. run fails the test of r at the first fault that it finds in the
@@ -79,6 +80,13 @@ func RunBrief(t *testing.T, open func(tb testing.TB) compute.Backend) {
 	run(t, open, rig{brief: true})
 }
 
+// RunSome is like RunBrief, with weights and KV pages of the given types only. It is for kernels of
+// which all types are tested elsewhere. Some checks need pages of F32 or F16.
+func RunSome(t *testing.T, open func(tb testing.TB) compute.Backend, weights, pages []gguf.Type) {
+	t.Helper()
+	run(t, open, rig{brief: true, types: weights, pages: pages})
+}
+
 // RunFast is like Run, for a backend with fast arithmetic, which need not be batch-invariant. Where
 // Run compares the bits of a row in two batches, RunFast compares the row with its expected values.
 func RunFast(t *testing.T, open func(tb testing.TB) compute.Backend) {
@@ -93,6 +101,9 @@ func run(t *testing.T, open func(tb testing.TB) compute.Backend, how rig) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, be, c.name)
 			r.fast, r.brief = how.fast, how.brief
+			if how.types != nil {
+				r.types, r.pages = how.types, how.pages
+			}
 			c.run(r)
 		})
 	}
@@ -108,11 +119,14 @@ type rig struct {
 	fast  bool   // the bits of a row may depend on its batch
 	brief bool   // each operation is computed with only three batches
 	what  string // the present test case, for errors
+
+	types []gguf.Type // of weights
+	pages []gguf.Type // of KV pages
 }
 
 func newRig(tb testing.TB, be compute.Backend, name string) *rig {
 	tb.Helper()
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name)) // writing to a hash never fails
-	return &rig{tb: tb, be: be, rand: rand.New(rand.NewPCG(h.Sum64(), 0))}
+	return &rig{tb: tb, be: be, rand: rand.New(rand.NewPCG(h.Sum64(), 0)), types: gguf.Types(), pages: gguf.CacheTypes()}
 }

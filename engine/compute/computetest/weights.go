@@ -9,8 +9,6 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-var types = gguf.Types()
-
 // RandomTensor makes a tensor of any type with random values of about the given standard deviation;
 // see gguf.Randomize.
 func RandomTensor(r *rand.Rand, name string, t gguf.Type, deviation float64, shape ...int) gguf.Tensor {

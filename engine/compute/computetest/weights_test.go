@@ -11,7 +11,7 @@ import (
 // constant factor.
 func TestRandomTensor(t *testing.T) {
 	r := newRig(t, nil, "tensors")
-	for _, kind := range types {
+	for _, kind := range r.types {
 		t.Run(kind.String(), func(t *testing.T) {
 			tensor := RandomTensor(r.rand, "weight", kind, 0.5, 512, 64)
 			values := tensor.Values()

@@ -4,6 +4,10 @@
 //   512 bytes of values: the 16 bytes from 16(4g+q) on are values 4q, 4q+2, 4q+1 and 4q+3 of row g, then values 4q+16, 4q+18, 4q+17 and 4q+19
 //   8 pairs of float32, one per row: the scale times 2^20, and the sum of the block's integers times 2^-20
 // The powers of two make up for those of the weights.
+//
+// For weights of 16 bits, activations are quantised in two parts: the second has what 12 bits
+// leave, quantised likewise. The parts of a block follow each other like two blocks, each of which
+// is multiplied with the same block of weights.
 #include "base.h"
 
 // Quantised is one lane's part of a block: 8 values, and the block's scale and sum. Four lanes hold
@@ -21,9 +25,15 @@ __device__ inline float4 round_four(float4 v, float by, float unit) {
     return make_float4(fmaf(v.x, by, magic) - magic, fmaf(v.y, by, magic) - magic, fmaf(v.z, by, magic) - magic, fmaf(v.w, by, magic) - magic);
 }
 
-// quantise quantises a block. Four neighbouring lanes call it with 8 values each. If a value is not
-// finite, the scale is not finite either. A block without a value above 1e-30 becomes zeros.
-__device__ inline Quantised quantise(float4 low, float4 high) {
+// less returns what rounding left of four values: a are integers in units of unit.
+__device__ inline float4 less(float4 v, float4 a, float unit) {
+    return make_float4(fmaf(-a.x, unit, v.x), fmaf(-a.y, unit, v.y), fmaf(-a.z, unit, v.z), fmaf(-a.w, unit, v.w));
+}
+
+// quantise_part quantises a block. Four neighbouring lanes call it with 8 values each. If a value
+// is not finite, the scale is not finite either. A block without a value above 1e-30 becomes zeros.
+// It leaves in low and high what rounding left of them.
+__device__ inline Quantised quantise_part(float4& low, float4& high) {
     const float most_int = 2047.0f;
     float most = fmaxf(largest(low), largest(high));
     float finite = fmaf(low.x + low.y + low.z + low.w, 0.0f, (high.x + high.y + high.z + high.w) * 0.0f);
@@ -35,9 +45,14 @@ __device__ inline Quantised quantise(float4 low, float4 high) {
     float4 a = round_four(low, 16.0f * by, 16.0f), b = round_four(high, by, 1.0f);
     float sum = fmaf(a.x + a.y + (a.z + a.w), 0.0625f, b.x + b.y + (b.z + b.w));
     UNROLL for (uint m = 1; m < 4; m *= 2) sum += __shfl_xor_sync(~0u, sum, m);
+    float unit = most / most_int;
+    low = less(low, a, 0.0625f * unit), high = less(high, b, unit);
     return {make_uint4(two_halves(a.x, a.z), two_halves(a.y, a.w), two_halves(b.x, b.z), two_halves(b.y, b.w)),
-            make_float2(most / most_int * 1048576.0f + finite, sum * 0.00000095367431640625f)};
+            make_float2(unit * 1048576.0f + finite, sum * 0.00000095367431640625f)};
 }
+
+// quantise quantises a block in one part.
+__device__ inline Quantised quantise(float4 low, float4 high) { return quantise_part(low, high); }
 
 // store writes a lane's part of block b of a row.
 __device__ inline void store(uchar* to, uint row, uint b, uint blocks, uint q, const Quantised& v) {
@@ -53,6 +68,7 @@ struct QuantiseArgs {
     uint room;      // rows from one slice to the next in the result, a multiple of 8
     uint x_stride;
     uint x_slice;   // values from one slice of a row to the next
+    uint parts;     // 2 for weights of 16 bits
 };
 
 // quantise_rows quantises slices of rows. Slice z of row r becomes row z*room+r of the result. Four
@@ -62,8 +78,11 @@ extern "C" __global__ void quantise_rows(const float* x, uchar* to, QuantiseArgs
     uint i = blockIdx.x * blockDim.x + threadIdx.x, q = i % 4, row = i / 4 / args.blocks, b = i / 4 % args.blocks;
     bool there = row < args.rows;
     const float* p = x + ulong(there ? row : 0) * args.x_stride + ulong(blockIdx.z) * args.x_slice + 32 * b + 4 * q;
-    Quantised v = quantise(read_four(p), read_four(p + 16));
-    if (there) store(to, blockIdx.z * args.room + row, b, args.blocks, q, v);
+    float4 low = read_four(p), high = read_four(p + 16);
+    for (uint i = 0; i < args.parts; i++) {
+        Quantised v = quantise_part(low, high);
+        if (there) store(to, blockIdx.z * args.room + row, args.parts * b + i, args.parts * args.blocks, q, v);
+    }
 }
 
 struct RotateArgs {

@@ -1,6 +1,7 @@
 // Attention on tensor cores over pages of the type PAGE, which the backend defines, for any mix of
-// rows. A tile has up to 16 pairs: a row and one of the heads that read the same keys. Positions are processed in splits of 128.
-// Queries, keys, values and weights are float16; sums are in float32.
+// rows. A tile has up to 16 pairs: a row and one of the heads that read the same keys. Positions
+// are processed in splits of 128. Queries, keys, values and weights are float16; sums are in
+// float32.
 //
 // The result of a pair does not depend on the other pairs of its tile, since a row of a matrix
 // product depends on no other row. A split has a largest score m, the sum l of the weights
@@ -34,8 +35,8 @@ struct PairTile {
 enum { pairs = ATTENTION_PAIRS, warps = ATTENTION_WARPS, score_stride = split_keys + 4, weight_stride = split_keys + 8 };
 
 // query_stride returns the number of float16 values from one query to the next in shared memory.
-// Neighbouring queries are in different banks. padded is the number of values of a query, rounded up
-// to a multiple of 32.
+// Neighbouring queries are in different banks. padded is the number of values of a query, rounded
+// up to a multiple of 32.
 __device__ inline uint query_stride(uint padded) { return padded + (padded / 32 % 2 == 0 ? 32 : 0); }
 
 // warm reads count rows of a page into the multiprocessor's cache while the previous kernel still
@@ -49,11 +50,11 @@ __device__ inline void warm(const uchar* page, const uint* rows, uint row_bytes,
     }
 }
 
-// attend computes a tile. The values of a head, up to 64·V, are divided among V warps, 64 each; the positions of
-// a split are divided among 8/V groups of such warps. If Alone is set, a threadgroup computes one
-// split and writes it to parts, with more reads in flight than otherwise, for grids that do not
-// fill the GPU. Otherwise, it computes all splits of its tile and joins them. Grid: (tiles, key
-// heads, splits or 1).
+// attend computes a tile. The values of a head, up to 64·V, are divided among V warps, 64 each; the
+// positions of a split are divided among 8/V groups of such warps. If Alone is set, a threadgroup
+// computes one split and writes it to parts, with more reads in flight than otherwise, for grids
+// that do not fill the GPU. Otherwise, it computes all splits of its tile and joins them. Grid:
+// (tiles, key heads, splits or 1).
 template <class P, int V, bool Alone>
 __device__ inline void attend(const float* q, const uchar* keys, const uchar* values, const Slot* slots, const int* tables, const PairTile* tiles,
                               const float* sinks, float* parts, float* dst, const AttentionArgs& args) {

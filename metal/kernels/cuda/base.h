@@ -35,8 +35,8 @@ __device__ inline void dots16(float* c, const uint* a, uint b0, uint b1) {
 // strand_begin returns the first block of a strand, for rows with the given number of blocks.
 __device__ inline uint strand_begin(uint strand, uint blocks) { return strand * blocks / strands; }
 
-// activate returns the gated activation of a gate product x and an up product, as in defs.h. kind is
-// a compute.Activation.
+// activate returns the gated activation of a gate product x and an up product, as in defs.h. kind
+// is a compute.Activation.
 __device__ inline float activate(uint kind, float x, float up) {
     float inner = x;
     if (kind == 1) {  // gelu, approximated by tanh

@@ -10,17 +10,8 @@ struct PageF16 {
     static __device__ uint4 eight(const uchar* row, uint d) { return *(const uint4*)(row + 2 * d); }
 };
 
-struct PageF32 {
-    enum { aligned = 1 };
-    static __device__ uint row_bytes(uint dims) { return 4 * dims; }
-    static __device__ uint4 eight(const uchar* row, uint d) {
-        float4 a = *(const float4*)(row + 4 * d), b = *(const float4*)(row + 4 * d + 16);
-        return make_uint4(two_halves(a.x, a.y), two_halves(a.z, a.w), two_halves(b.x, b.y), two_halves(b.z, b.w));
-    }
-};
-
-// scaled_bytes returns the four bytes of v, minus a number, times the scale. less is -(1024 plus that
-// number) as two float16, and scale the scale likewise.
+// scaled_bytes returns the four bytes of v, minus a number, times the scale. less is -(1024 plus
+// that number) as two float16, and scale the scale likewise.
 __device__ inline uint2 scaled_bytes(uint v, uint less, uint scale) {
     uint a = add_halves(__byte_perm(v, 0x64646464, 0x5140), less), b = add_halves(__byte_perm(v, 0x64646464, 0x7362), less); // 0x6400 is 1024
     return make_uint2(scale_halves(a, scale, 0x80008000), scale_halves(b, scale, 0x80008000));

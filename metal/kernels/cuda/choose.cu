@@ -1,5 +1,5 @@
-// Routing. Every kernel sums a logit in the same order: lane i of a warp adds the products of columns
-// 4i to 4i+3 of every 128, and then the lanes are added as in warp_sum.
+// Routing. Every kernel sums a logit in the same order: lane i of a warp adds the products of
+// columns 4i to 4i+3 of every 128, and then the lanes are added as in warp_sum.
 #include "choose.h"
 
 // read_part returns values i to i+3 of a row of n values. Values past the end are 0.
@@ -72,8 +72,8 @@ extern "C" __global__ void __launch_bounds__(128) route_many(const float* router
     route_logits<8, 8, 4>(router, x, logits, args);
 }
 
-// choose_rows chooses the experts of rows by their logits. A warp takes a row. Shared memory has eight
-// floats per expert. Grid: rows / 4, 128 threads.
+// choose_rows chooses the experts of rows by their logits. A warp takes a row. Shared memory has
+// eight floats per expert. Grid: rows / 4, 128 threads.
 extern "C" __global__ void __launch_bounds__(128) choose_rows(const float* logits, const float* bias, float* dst, RouteArgs args) {
     extern __shared__ float probabilities[];
     uint warp = threadIdx.x / 32, row = blockIdx.x * 4 + warp;

@@ -122,8 +122,8 @@ __device__ inline void gated_experts(const uchar* gate, const uchar* up, const u
     });
 }
 
-// experts_down writes the down products of choices, with their biases, to dst: [rows*slots, out]. Grid: (tiles of rows
-// of weights, tiles of choices).
+// experts_down writes the down products of choices, with their biases, to dst: [rows*slots, out].
+// Grid: (tiles of rows of weights, tiles of choices).
 template <class W, class A, int teams>
 __device__ inline void experts_down(const uchar* down, const uchar* shared_down, const uchar* h, const uchar* shared_h, const uint* list, const ExpertTile* tiles,
                                     const float* bias, float* dst, const ExpertsArgs& args) {
@@ -265,7 +265,7 @@ __device__ inline void row_experts_add(const uchar* down, const uchar* shared_do
     if (args.biased != 0 && k < used) prefetch(down_bias + uint(choices[k]) * args.out + blockIdx.x * group_rows, 4, thread, threads);
     wait_for_previous();
     Row row(rows, blocks);
-    row.fill([&](uint i) { return read_four(h + k * 32 * args.blocks + i); }, blocks, thread, threads);
+    row.fill<W::parts>([&](uint i) { return read_four(h + k * 32 * (args.blocks / W::parts) + i); }, blocks / W::parts, thread, threads);
     staged();
     __syncthreads();
     float sums[A::values];

@@ -1,5 +1,5 @@
-// Functions that are single instructions of NVIDIA's GPUs, or a few of them. The emulator has its own
-// versions, which run on the CPU (emulator/cuda.h).
+// Functions that are single instructions of NVIDIA's GPUs, or a few of them. The emulator has its
+// own versions, which run on the CPU (emulator/cuda.h).
 #if !defined(INGOT_EMULATOR_CUDA)
 
 __device__ inline float half_float(uint bits) {

@@ -19,8 +19,8 @@ __device__ inline Joined join(float m, float split_m) {
     return {larger, m < larger ? expf(m - larger) : 1.0f, split_m < larger ? expf(split_m - larger) : 1.0f};
 }
 
-// join_sink joins a head's sink, which has a score but no value. It adds the weight of the sink to l,
-// the sum of the weights. The score is -infinity if there is no sink.
+// join_sink joins a head's sink, which has a score but no value. It adds the weight of the sink to
+// l, the sum of the weights. The score is -infinity if there is no sink.
 __device__ inline Joined join_sink(float m, float sink, float& l) {
     Joined j = join(m, sink);
     if (sink > lowest()) l = fmaf(l, j.so_far, j.split);

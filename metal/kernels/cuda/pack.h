@@ -16,8 +16,8 @@ __device__ void pack(const uchar* from, uchar* to, const PackArgs& args) {
     wait_for_previous();
     if (b >= args.blocks) return;
     from += ulong(blockIdx.z) * args.rows * args.row_bytes;
-    uchar* super = (uchar*)super_block<W>(to + (ulong(blockIdx.z) * args.groups + blockIdx.x) * group_bytes<W>(args.blocks), b);
-    uchar* unit = (uchar*)block<W>(super, b);
+    uchar* super = (uchar*)super_block<W>(to + (ulong(blockIdx.z) * args.groups + blockIdx.x) * group_bytes<W>(W::parts * args.blocks), W::parts * b);
+    uchar* unit = (uchar*)block<W>(super, W::parts * b);
     int v[16];
     for (uint j = 0; j < 4; j++) {
         uint row = blockIdx.x * group_rows + r + 8 * (j % 2);
@@ -48,11 +48,11 @@ __device__ void embed(const uchar* table, const float* tokens, float* dst, const
     wait_for_previous();
     if (b >= args.blocks) return;
     uint row = uint(tokens[blockIdx.y * args.token_stride]), r = row % group_rows;
-    const uchar* super = super_block<W>(table + row / group_rows * group_bytes<W>(args.blocks), b);
+    const uchar* super = super_block<W>(table + row / group_rows * group_bytes<W>(W::parts * args.blocks), W::parts * b);
     typename W::Integers integers;
     typename W::Raw raw;
-    W::load(block<W>(super, b), r % 8 * 4 + q, integers);
-    W::load_scales(block<W>(super, b), super, r % 8, raw);
+    W::load(block<W>(super, W::parts * b), r % 8 * 4 + q, integers);
+    W::load_scales(block<W>(super, W::parts * b), super, r % 8, raw);
     uint a[8];
     W::values(integers, a);
     subtract_offset<W>(a);

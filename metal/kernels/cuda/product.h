@@ -32,8 +32,8 @@ __device__ inline void finish(const float (&sums)[A::values], Write write) {
     }
 }
 
-// finish_gated is finish for products of gate and up: it calls write(team, group, column, row, gate,
-// up). The first half of the groups belongs to gate, the second half to up.
+// finish_gated is finish for products of gate and up: it calls write(team, group, column, row,
+// gate, up). The first half of the groups belongs to gate, the second half to up.
 template <class A, int teams, class Write>
 __device__ inline void finish_gated(const float (&sums)[A::values], Write write) {
     Team<A> team;
@@ -105,7 +105,7 @@ struct Part {
 enum { max_prefetching = 1024 };
 
 struct ProductArgs {
-    uint blocks;      // of 32 weights in a row
+    uint blocks;      // of 32 weights in a row, times W::parts
     uint rows;        // of activations
     uint room;        // rows between the activations of one matrix and of the next
     uint dst_stride;
@@ -165,7 +165,7 @@ __device__ void gated_product(const uchar* gate, const uchar* up, const uchar* x
 }
 
 struct RowArgs {
-    uint blocks;      // of 32 weights in a row
+    uint blocks;      // of 32 weights in a row, times W::parts
     uint x_matrix;    // values between the activations of one matrix and of the next
     uint dst_matrix;  // values between the results of one matrix and of the next
     uint add;         // 1 to add results to dst
@@ -182,20 +182,19 @@ struct RowArgs {
     LatentArgs latent;  // of the latent that an additional threadgroup stores; its size can be 0
 };
 
-// join_row joins the splits of attention for values first to first+32·blocks-1 of a row, and
-// quantises them. It also writes the values to made unless made is null.
-__device__ inline void join_row(Row& row, const float* parts, const float* sinks, float* made, uint first, uint position, const RowArgs& args) {
-    uint from = first_of(position, args.window);
-    for (uint i = threadIdx.x; i - threadIdx.x % 32 < 4 * args.blocks; i += blockDim.x) {
-        uint at = i < 4 * args.blocks ? 32 * (i / 4) + 4 * (i % 4) : 0, value = first + at;
+// join_row joins the splits of attention for values from first on of a row, and quantises them. It
+// also writes the values to made unless made is null.
+template <int parts>
+__device__ inline void join_row(Row& row, const float* splits, const float* sinks, float* made, uint first, uint position, const RowArgs& args) {
+    uint from = first_of(position, args.window), blocks = args.blocks / parts;
+    for (uint i = threadIdx.x; i - threadIdx.x % 32 < 4 * blocks; i += blockDim.x) {
+        uint at = i < 4 * blocks ? 32 * (i / 4) + 4 * (i % 4) : 0, value = first + at;
         uint head = value / args.value_dim;
-        const float* of_head = parts + (ulong(head) * args.splits + (from / split_keys - args.first_split)) * (args.value_dim + part_header);
+        const float* of_head = splits + (ulong(head) * args.splits + (from / split_keys - args.first_split)) * (args.value_dim + part_header);
         float4 low, high;
         join_splits(of_head, args.value_dim, from, position, args.sinks != 0 ? sinks[head] : lowest(), value % args.value_dim, low, high);
-        Quantised v = quantise(low, high);
-        if (i >= 4 * args.blocks) continue;
-        row.put(i, v);
-        if (made) {
+        row.put<parts>(i, i < 4 * blocks, low, high);
+        if (made && i < 4 * blocks) {
             write_four(made + value, low);
             write_four(made + value + 16, high);
         }
@@ -205,23 +204,22 @@ __device__ inline void join_row(Row& row, const float* parts, const float* sinks
 // row_product is product for one row of activations. Each threadgroup begins to stage its weights
 // in shared memory while the previous kernel still runs. It then quantises the row into shared
 // memory, and each team multiplies a group of rows of weights. The row is x, or each threadgroup
-// computes it from x: by RMSNorm or, if x has splits of attention, by joining them; gain then has the
-// sinks. The first
-// threadgroup writes a computed row to made. If dims is not 0, the kernel computes MLA's Absorb,
-// and an additional threadgroup per matrix rotates values. If there is a latent, the kernel
-// computes MLA's Latents and the product of the compressed query, and an additional threadgroup
-// stores the latent. R is the number of rounds of RMSNorm. Grid: (groups of rows / teams, 1,
-// matrices).
+// computes it from x: by RMSNorm or, if x has splits of attention, by joining them; gain then has
+// the sinks. The first threadgroup writes a computed row to made. If dims is not 0, the kernel
+// computes MLA's Absorb, and an additional threadgroup per matrix rotates values. If there is a
+// latent, the kernel computes MLA's Latents and the product of the compressed query, and an
+// additional threadgroup stores the latent. R is the number of rounds of RMSNorm. Grid: (groups of
+// rows / teams, 1, matrices).
 template <class W, class A, int teams, int R>
 __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, const Slot* at, const float* gain, float* made, float* dst,
                             float* latent, const float* latent_gain, uchar* keys, const RowArgs& args) {
     extern __shared__ uint4 shared[];
     __shared__ Parts<A::columns> parts[teams];
-    uint begin = blockIdx.z * args.x_matrix;
+    uint begin = blockIdx.z * args.x_matrix, blocks = args.blocks / W::parts;
     dst += ulong(blockIdx.z) * args.dst_matrix;
     if (args.dims > 0 && blockIdx.x == args.tiles0) {
         wait_for_previous();
-        rotate(x + begin + 32 * args.blocks, dst + args.out0, table + ulong(at->position) * args.dims, args.dims / 2);
+        rotate(x + begin + 32 * blocks, dst + args.out0, table + ulong(at->position) * args.dims, args.dims / 2);
         return;
     }
     if (args.latent.latent > 0 && blockIdx.x == gridDim.x - 1) {
@@ -232,19 +230,18 @@ __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, c
     uint bytes = group_bytes<W>(args.blocks), all = groups_of(part.out), first = part.tile * teams, count = min(uint(teams), all - first);
     uchar* weights = (uchar*)shared + Row::bytes(args.blocks);
     stage(weights, part.w + (ulong(blockIdx.z) * all + first) * bytes, count * bytes, threadIdx.x, blockDim.x);
-    NormRow<R> norm(gain, args.blocks, args.norm_threads);
+    NormRow<R> norm(gain, blocks, args.norm_threads);
     if (blockIdx.x > 0) made = nullptr;
     Row row(shared, args.blocks);
     wait_for_previous();
     if (args.norm_threads > 0) {
-        norm.normalise(x, made, args.blocks, args.eps, [&](uint u, float4 low, float4 high) {
-            Quantised v = quantise(low, high);
-            if (norm.values.has(u)) row.put(threadIdx.x + u * args.norm_threads, v);
+        norm.normalise(x, made, blocks, args.eps, [&](uint u, float4 low, float4 high) {
+            row.put<W::parts>(threadIdx.x + u * args.norm_threads, norm.values.has(u), low, high);
         });
     } else if (args.splits > 0) {
-        join_row(row, x, gain, made, begin, at->position, args);
+        join_row<W::parts>(row, x, gain, made, begin, at->position, args);
     } else {
-        row.fill([&](uint i) { return read_four(x + begin + i); }, args.blocks, threadIdx.x, blockDim.x);
+        row.fill<W::parts>([&](uint i) { return read_four(x + begin + i); }, blocks, threadIdx.x, blockDim.x);
     }
     staged();
     __syncthreads();

@@ -5,9 +5,9 @@
 #include "activations.h"
 #include "weights.h"
 
-// Products are the products of the integers of a block with 8 columns, as dots16 returns them. Types
-// with a scale per half of a block need those of both halves. With minimums, they also need the sums
-// of the activations of the halves, times 2^-20.
+// Products are the products of the integers of a block with 8 columns, as dots16 returns them.
+// Types with a scale per half of a block need those of both halves. With minimums, they also need
+// the sums of the activations of the halves, times 2^-20.
 template <class W>
 struct Products {
     enum { sums_of_halves = W::halves != 0 && W::minimum != 0 };
@@ -190,16 +190,22 @@ struct Row {
     __device__ const uint4* values(uint, uint b) const { return (const uint4*)(q + 64 * b); }
     __device__ float2 scale(uint, uint b) const { return s[b]; }
 
-    // put stores values 8i to 8i+7 of the packed order, which four neighbouring lanes have
-    // quantised together.
-    __device__ void put(uint i, const Quantised& v) {
-        *(uint4*)(q + 16 * i) = v.q;
-        if (i % 4 == 0) s[i / 4] = v.s;
+    // put quantises values 8i to 8i+7 of the packed order in the given number of parts, and stores
+    // them if there is set. Four neighbouring lanes call it together.
+    template <int parts>
+    __device__ void put(uint i, bool there, float4 low, float4 high) {
+        UNROLL for (uint p = 0; p < parts; p++) {
+            Quantised v = quantise_part(low, high);
+            uint b = parts * (i / 4) + p;
+            if (!there) continue;
+            *(uint4*)(q + 64 * b + 16 * (i % 4)) = v.q;
+            if (i % 4 == 0) s[b] = v.s;
+        }
     }
 
-    // fill quantises a row. read(i) returns values i to i+3. threads is a multiple of 32. A thread
-    // issues the reads of four rounds before it uses them.
-    template <class Read>
+    // fill quantises a row of the given number of blocks. read(i) returns values i to i+3. threads
+    // is a multiple of 32. A thread issues the reads of four rounds before it uses them.
+    template <int parts, class Read>
     __device__ void fill(Read read, uint blocks, uint thread, uint threads) {
         for (uint first = thread; first - thread % 32 < 4 * blocks; first += 4 * threads) {
             float4 v[4][2];
@@ -211,8 +217,7 @@ struct Row {
             UNROLL for (uint u = 0; u < 4; u++) {
                 uint i = first + u * threads;
                 if (i - thread % 32 >= 4 * blocks) break;
-                Quantised r = quantise(v[u][0], v[u][1]);
-                if (i < 4 * blocks) put(i, r);
+                put<parts>(i, i < 4 * blocks, v[u][0], v[u][1]);
             }
         }
     }
@@ -372,8 +377,8 @@ struct Single {
 
 // Tile multiplies many columns. Its R times C warps divide the results, not the strands: warp R*c+r
 // takes groups r, R+r, ... (M in all) and tiles of 8 columns from T*c to T*c+T-1. Activations are
-// staged in shared memory, some blocks ahead. The sums of finished strands are in shared memory too,
-// since they are used only eight times: so more threadgroups run on a multiprocessor.
+// staged in shared memory, some blocks ahead. The sums of finished strands are in shared memory
+// too, since they are used only eight times: so more threadgroups run on a multiprocessor.
 template <class W, int M, int T, int R, int C>
 struct Tile {
     enum { own_groups = M, groups = M * R, columns = 8 * T * C, warps = R * C, values = M * T * 4, complete = 1 };

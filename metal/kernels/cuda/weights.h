@@ -11,6 +11,9 @@
 //   minimum, halves        1 if blocks have minimums; 1 if each half of a block has a scale
 //   offset                 what is subtracted from the integers after values
 //   per, header, unit      blocks per super-block, bytes of a super-block's header, bytes of a block
+//   parts                  the parts of the activations (activations.h). All numbers and indices of
+//                          blocks count each part: block b of the weights is multiplied with blocks
+//                          parts*b to parts*b+parts-1 of the activations, so it has these indices too
 //   load(p, lane, q)       reads a lane's integers of the block at p
 //   values(q, a)           the integers as float16, in the order of two calls of dots16: columns 0
 //                          to 15 in a[0] to a[3], columns 16 to 31 in a[4] to a[7]
@@ -141,9 +144,9 @@ struct Bytes {
     }
 };
 
-// Floats4 are floats of four bits, as in MXFP4: a sign, two bits of exponent and one of mantissa. As
-// float16, they are twice their value times 2^-15 in columns 0 to 15 and times 2^-11 in columns 16 to
-// 31. A word has the bits of eight values: in each half, those of four values of the words of
+// Floats4 are floats of four bits, as in MXFP4: a sign, two bits of exponent and one of mantissa.
+// As float16, they are twice their value times 2^-15 in columns 0 to 15 and times 2^-11 in columns
+// 16 to 31. A word has the bits of eight values: in each half, those of four values of the words of
 // columns 0 to 15, or of columns 16 to 31. Each value's exponent and mantissa are contiguous.
 struct Floats4 {
     struct Integers {
@@ -193,8 +196,8 @@ struct Codes {
     }
 };
 
-// Twos are unsigned integers of two bits. Each half of a lane's word has a value of each of the words
-// of values, in the order 0, 1, 4, 5, 2, 3, 6 and 7.
+// Twos are unsigned integers of two bits. Each half of a lane's word has a value of each of the
+// words of values, in the order 0, 1, 4, 5, 2, 3, 6 and 7.
 struct Twos {
     struct Integers {
         uint q;
@@ -413,8 +416,8 @@ struct Q5_K : Fives, KScales<320, 176> {
     }
 };
 
-// IQ4_XS has a scale in float16 per 256 weights, in the header, and a signed byte that multiplies it
-// per block.
+// IQ4_XS has a scale in float16 per 256 weights, in the header, and a signed byte that multiplies
+// it per block.
 struct IQ4_XS : Codes {
     enum { minimum = 0, halves = 0, offset = 0, IQ4_XS_SIZES };
     struct Raw {
@@ -559,13 +562,13 @@ struct Q6_K : Sixes, SignedHalfScales<384> {
 
 // group_bytes returns the size of a group whose rows have the given number of blocks.
 template <class W>
-__device__ inline ulong group_bytes(uint blocks) { return ulong(blocks / W::per) * (W::header + W::per * W::unit); }
+__device__ inline ulong group_bytes(uint blocks) { return ulong(blocks / (W::parts * W::per)) * (W::header + W::per * W::unit); }
 
 // super_block and block return the addresses of the super-block of block b and of block b itself.
 template <class W>
-__device__ inline const uchar* super_block(const uchar* group, uint b) { return group + b / W::per * (W::header + W::per * W::unit); }
+__device__ inline const uchar* super_block(const uchar* group, uint b) { return group + b / (W::parts * W::per) * (W::header + W::per * W::unit); }
 template <class W>
-__device__ inline const uchar* block(const uchar* super, uint b) { return super + W::header + b % W::per * W::unit; }
+__device__ inline const uchar* block(const uchar* super, uint b) { return super + W::header + b / W::parts % W::per * W::unit; }
 
 // half_scale returns W::half_scale, or 1 for types whose blocks have one scale. half_minimum is
 // W::half_minimum likewise.
