@@ -1,4 +1,4 @@
-// Command drafts measures what drafting gains and costs, with texts of five kinds, greedy and drawn:
+// Command drafts measures what drafting gains and costs, with greedy and drawn texts of five kinds:
 //
 //	go build -o drafts ./bench/drafts
 //	./drafts -ingot bin/ingot -model model.gguf docs/*.md engine/*.go

@@ -29,7 +29,9 @@ func Names() string {
 	for _, f := range families {
 		all = append(all, f.names)
 	}
-	return strings.Join(all, " and ")
+	list := strings.Join(all, ", ")
+	last := strings.LastIndex(list, ", ")
+	return list[:last] + " and " + list[last+2:]
 }
 
 // Shape is a model without its weights.

@@ -93,14 +93,6 @@ func (h *scanHead) rows() {
 	}
 }
 
-// read writes Sᵀc to the result of row r.
-func (h *scanHead) read(r int, c []float32) {
-	dims := h.states.shape.ValueDim
-	h.memory.atDst[0] = int64(start(h.dst, r) + h.head*dims)
-	clear(h.result(r))
-	h.sum(values(h.dst), h.memory.atDst, 1, c, 0, h.s, len(c), dims)
-}
-
 // operands returns B and C of row r, and g. It writes u to place i of the chunk's memory.
 func (h *scanHead) operands(r, i int) (b, c []float32, g float64) {
 	shape := &h.states.shape
@@ -122,6 +114,14 @@ func (h *scanHead) change(b, u []float32, decay float32) {
 		h.s[i] *= decay
 	}
 	h.sum(h.s, h.memory.atRow, len(b), b, 1, u, 1, len(u))
+}
+
+// read writes Sᵀc to the result of row r.
+func (h *scanHead) read(r int, c []float32) {
+	dims := h.states.shape.ValueDim
+	h.memory.atDst[0] = int64(start(h.dst, r) + h.head*dims)
+	clear(h.result(r))
+	h.sum(values(h.dst), h.memory.atDst, 1, c, 0, h.s, len(c), dims)
 }
 
 // skipTo adds Skip·x to the result of row r.

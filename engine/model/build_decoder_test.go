@@ -188,7 +188,7 @@ func (l *decoderLayout) layer(b *build, i int) {
 	if list, ok := l.settings["attention.head_count_kv"].([]int32); ok {
 		keys = int(list[i]) * decoderHead
 	}
-	attends := (i > 0 || !l.convolution && !l.recurrent) && !(l.alone && i == 2)
+	attends := (i > 0 || !l.convolution && !l.recurrent) && (!l.alone || i != 2)
 	network := !l.alone || i == 2
 	switch {
 	case !attends && l.alone && network:

@@ -22,10 +22,10 @@ func (l *loader) layers(m *decoder, d *design, lim Limits, attention func(i int)
 	}
 	for i := range c.Layers + c.DraftLayers {
 		var layer decoderLayer
-		if d.networks == nil || !d.networks[i] {
+		if len(d.networks) == 0 || !d.networks[i] {
 			layer.attention = attention(i)
 		}
-		if d.networks == nil || d.networks[i] {
+		if len(d.networks) == 0 || d.networks[i] {
 			layer.network = l.network(d, i, m)
 		}
 		if l.err != nil {

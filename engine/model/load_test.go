@@ -54,7 +54,8 @@ func eachBase(t *testing.T, test func(t *testing.T, base func() *build)) {
 	}
 }
 
-// TestLongContexts reads files of models that were trained for more positions than any memory holds.
+// TestLongContexts reads files of models that were trained for more positions than any memory
+// holds.
 func TestLongContexts(t *testing.T) {
 	for _, c := range []struct{ file, config int }{{10_485_760, 10_485_760}, {1 << 30, 1 << 30}, {1 << 50, 1 << 30}} {
 		for _, base := range []string{"llama", "glm"} {

@@ -83,8 +83,8 @@ func (l *loader) sizeOr(name string, fallback int) int {
 	return int(v)
 }
 
-// uniformOr is sizeOr for a setting that can have a number for each layer. These numbers must be the
-// same, except for layers with 0.
+// uniformOr is sizeOr for a setting that can have a number for each layer. These numbers must be
+// the same, except for layers with 0.
 func (l *loader) uniformOr(name string, fallback int) (v int) {
 	list, err := l.file.Meta().Ints(l.key(name))
 	if err != nil {

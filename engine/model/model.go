@@ -45,9 +45,9 @@ type Config struct {
 	// States has the sizes of the recurrent layers' states, without Slots and Drafts. It is zero if
 	// there are no recurrent layers. These layers have no keys and values in the cache.
 	States compute.StateShape
-	// ExtraLayers is by how many layers of the cache a model needs more than one for each layer that
-	// is not recurrent: convolution layers may store more than a layer's keys and values, and layers
-	// without attention store nothing.
+	// ExtraLayers is by how many layers of the cache a model needs more than one for each layer
+	// that is not recurrent: convolution layers may store more than a layer's keys and values, and
+	// layers without attention store nothing.
 	ExtraLayers int
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// nemotron is Nemotron-H and Nemotron 3. Each layer is one of Mamba-2, attention without a rotation,
-// and a network whose activation is the square of ReLU, without a gate.
+// nemotron is Nemotron-H and Nemotron 3. Each layer is one of Mamba-2, attention without a
+// rotation, and a network whose activation is the square of ReLU, without a gate.
 func nemotron(l *loader, c Config, _ Limits) design {
 	recurrent, networks := l.nemotronLayers(c.Layers)
 	return design{

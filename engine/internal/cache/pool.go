@@ -126,11 +126,17 @@ func (p *Pool) drop(id int32) {
 }
 
 // learn registers a page of a group under a key. id is the page's number, and before is the key of
-// the previous page. If the page is already registered, or another page under the same key, nothing
-// changes.
+// the previous page. If the page is already registered, or another page in a table under the same
+// key, nothing changes. The page replaces one in no table, which would be evicted sooner.
 func (p *Pool) learn(group int, id int32, key, before Key) {
-	if _, ok := p.known[group][key]; ok || p.pages[id].isKnown {
+	if p.pages[id].isKnown {
 		return
+	}
+	if other, ok := p.known[group][key]; ok {
+		if p.pages[other].tables > 0 {
+			return
+		}
+		p.forget(other)
 	}
 	p.known[group][key] = id
 	pg := &p.pages[id]

@@ -388,8 +388,8 @@ func TestToolsWithoutDescription(t *testing.T) {
 	}
 }
 
-// TestPythonCalls: one template of LFM2 renders calls, the other gets them in the texts of messages.
-// A parser reads them back.
+// TestPythonCalls: one template of LFM2 renders calls, the other gets them in the texts of
+// messages. A parser reads them back.
 func TestPythonCalls(t *testing.T) {
 	t.Parallel()
 	rendering := "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% if m.tool_calls is defined %}<|tool_call_start|>[" +

@@ -204,8 +204,8 @@ func pythonWord(word string) string {
 // inside converts the beginning of a text within a string. Templates write strings between single
 // quotes without escapes, so such a quote ends a string only before a comma, a colon or a bracket.
 func (l *literal) inside(text string, ended bool, b *strings.Builder) int {
-	switch c := text[0]; {
-	case c == l.quote:
+	switch c := text[0]; c {
+	case l.quote:
 		rest := strings.TrimLeft(text[1:], space)
 		if c == '\'' && rest == "" && !ended {
 			return 0
@@ -217,7 +217,7 @@ func (l *literal) inside(text string, ended bool, b *strings.Builder) int {
 		l.quote = 0
 		b.WriteByte('"')
 		return 1
-	case c == '\\':
+	case '\\':
 		return l.escape(text, ended, b)
 	}
 	end := strings.IndexAny(text[1:], `'"\`) + 1
