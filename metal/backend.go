@@ -86,7 +86,7 @@ func (b *Backend) Device() string {
 func (b *Backend) Arithmetic() string {
 	name := b.Name() + "-strands8"
 	if b.device.Info().NvidiaKernels {
-		name = b.Name() + "-nvidia12"
+		name = b.Name() + "-nvidia12b"
 	}
 	switch b.kernels.mode {
 	case Debug:

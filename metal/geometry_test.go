@@ -238,7 +238,7 @@ func TestGeometryRefuses(t *testing.T) {
 		`[{"kernel":"product_tile","simdgroups":4}]`:            "product_tile: simdgroups does not apply to this kernel: leave it out",
 		`[{"kernel":"product","inputs":1,"from":4}]`:            "from does not apply",
 		`[{"kernel":"product_tile","rows":64,"inputs":96}]`:     "inputs is 96",
-		`[{"kernel":"product_tile","type":"IQ1_S","from":3}]`:   `type "IQ1_S"`,
+		`[{"kernel":"product_tile","type":"IQ9_S","from":3}]`:   `type "IQ9_S"`,
 		`[{"kernel":"product_tile","in":32,"from":3}]`:          "in is 32, out is 0",
 		`[{"kernel":"attention_tile","rows":2}]`:                "attention_tile: rows does not apply to this kernel: leave it out",
 		`[{"kernel":"attention","simdgroups":4}]`:               "attention: simdgroups does not apply to this kernel: leave it out",

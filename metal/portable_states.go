@@ -209,7 +209,7 @@ func (p *portable) recur(r *recurrence) {
 
 // recurChunks records the chunks [from, to) of the step.
 func (p *portable) recurChunks(r *recurrence, from, to int) {
-	shape, a, chunks := &r.states.shape, r.args(), p.step.states.chunks
+	shape, a, chunks := &r.states.shape, r.args(), p.states.chunks
 	chunks.Offset += 4 * chunkInts * from
 	record(p.step, r.kernels.names.prepare, r.kernels.prepare, grid{x: to - from, y: shape.Heads, simdgroups: chunkGroups, shared: chunkPrepareBytes}, &a,
 		at(r.in), at(r.gates), bind(r.decay, Binding{}), bind(r.bias, Binding{}), chunks, p.scratch.write())

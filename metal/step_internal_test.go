@@ -13,7 +13,7 @@ import (
 func TestSlotsAreLocatedOnceAStep(t *testing.T) {
 	t.Parallel()
 	s := step{}
-	s.inputs = &indices{values: make([]int32, 1000)}
+	s.inputs = &indices{values: make([]int32, 1<<14)}
 	kv := &cache{shape: compute.CacheShape{Layers: 4, PageSize: 16}}
 	slot := func(layer, row int) int32 { return s.slots[slotInts*(len(s.batch.Tokens)*(layer/4)+row)+1] }
 	begin := func(position int32) {

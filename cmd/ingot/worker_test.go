@@ -20,7 +20,7 @@ func TestAWorkerIsStoppedWhileItWaitsForRedis(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	go func() {
 		if c, err := silent.Accept(); err == nil {
-			defer c.Close() //nolint:errcheck // the client has gone
+			defer c.Close()
 			stop()
 			<-t.Context().Done()
 		}

@@ -41,8 +41,8 @@ type Backend interface {
 	Rope(f RopeFreqs, positions int) (Rope, error)
 	// Cache makes the KV pages of a model.
 	Cache(shape CacheShape) (Cache, error)
-	// States makes the recurrent states of a model. The error is ErrNoStates if the backend does
-	// not support them.
+	// States makes the recurrent states of a model. It returns an error for sizes that the backend
+	// does not support.
 	States(shape StateShape) (States, error)
 	// Plan returns an empty plan, which adds up the memory that the backend would allocate for
 	// models. A plan itself allocates none of it.

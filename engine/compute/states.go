@@ -1,16 +1,10 @@
 package compute
 
-import (
-	"errors"
-	"fmt"
-)
+import "fmt"
 
 // ChunkRows is the number of positions of a chunk. Step.DeltaNet computes the rows of a prompt in
 // chunks, which begin at the positions that are multiples of ChunkRows, in every batch.
 const ChunkRows = 64
-
-// ErrNoStates is the error of Backend.States of backends that do not support recurrent states.
-var ErrNoStates = errors.New("recurrent states are not supported on this backend yet")
 
 // States has the recurrent states of a model in a backend's memory. A model with recurrent layers
 // keeps a state of constant size for each sequence instead of keys and values of each position.

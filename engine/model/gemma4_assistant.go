@@ -60,7 +60,7 @@ func LoadAssistant(be compute.Backend, m Model, f *gguf.File, lim Limits) (Draft
 func assistantConfig(l *loader) Config {
 	s := l.gemma4Shape()
 	hidden := l.size("embedding_length")
-	c := Config{Architecture: l.arch, Name: l.name(), Context: l.size("context_length"), Layers: s.layers, Hidden: hidden, Assistant: true}
+	c := Config{Architecture: l.arch, Name: l.name(), Context: l.context(), Layers: s.layers, Hidden: hidden, Assistant: true}
 	if l.err == nil {
 		c.Vocab = l.vocab(hidden)
 	}

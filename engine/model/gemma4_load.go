@@ -100,7 +100,7 @@ func gemma4Config(l *loader) Config {
 	s := l.gemma4Shape()
 	hidden := l.size("embedding_length")
 	c := Config{
-		Architecture: l.arch, Name: l.name(), Context: l.size("context_length"), Layers: s.layers, Shared: s.shared, Hidden: hidden,
+		Architecture: l.arch, Name: l.name(), Context: l.context(), Layers: s.layers, Shared: s.shared, Hidden: hidden,
 	}
 	if l.err != nil {
 		return c

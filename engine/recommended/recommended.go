@@ -39,7 +39,7 @@ func inFile(meta *gguf.Metadata) generation.Recommended {
 		}
 	}
 	number("temp", 0, 2, &s.Temperature)
-	number("top_p", 0, 1, &s.TopP)
+	number("top_p", 1e-6, 1, &s.TopP)
 	number("min_p", 0, 1, &s.MinP)
 	number("penalty_repeat", 1e-3, 100, &s.RepetitionPenalty)
 	if k, err := meta.Int("general.sampling.top_k"); err == nil && k >= 0 && k <= maxTopK {

@@ -105,10 +105,12 @@ struct IQ3_S : Unfetched<IQ3_S> {
     static inline uint at(uint c, uint i) { return in_order(c, i); }
 };
 
-// eight_iq1 writes the eight weights of a point: -1, 0 or 1, plus a shift of an eighth, times d.
+// eight_iq1 writes the eight weights of a point: -1, 0 or 1, plus or, with a shift, minus an
+// eighth, times d. In eighths, a weight is an integer: an addition after number would not be exact
+// in fast arithmetic, which may change the order of additions.
 inline void eight_iq1(uint point, uint shift, float d, thread float* w) {
-    float by = with_sign(0.125f, shift, 0);
-    UNROLL for (uint i = 0; i < 8; i++) w[i] = d * (number(point >> (2 * i), 3, 1) + by);
+    uint eighth = 2 - 2 * (shift & 1);
+    UNROLL for (uint i = 0; i < 8; i++) w[i] = d / 8 * number(8 * (point >> (2 * i) & 3) + eighth, 31, 9);
 }
 
 // IQ1_S has the low eight bits of 32 indices and a word of 16 bits for each 32 weights: four times

@@ -6,6 +6,7 @@
 #define threadgroup __attribute__((address_space(3)))
 #define thread
 #define kernel
+#define TABLE constant
 #define INFINITY __builtin_inff()
 #define CONSTANT(type, name, index) extern constant type name;
 #define UNROLL _Pragma("clang loop unroll(full)")

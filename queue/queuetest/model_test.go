@@ -195,7 +195,7 @@ func (m *model) drawPin(t *rapid.T, alias string) string {
 // expects.
 func (m *model) take(t *rapid.T, w *Worker, j *queue.Job, pin string) {
 	h := w.Next(t)
-	for h.Job.Batch != j.Batch { // a row of an earlier batch, whose delivery ended without an answer
+	for h.Batch != j.Batch { // a row of an earlier batch, whose delivery ended without an answer
 		if h.Refused == nil {
 			h.End(queue.Done())
 		}

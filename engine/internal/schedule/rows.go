@@ -282,8 +282,8 @@ func (p *planner) computesAll(s *sequence) bool { return p.noSharing || s.needsE
 // chunk returns the number of rows that a prompt gets in a step with room for n rows. Next to other
 // prompts, a chunk that does not reach the end of its prompt ends at the end of a page, so that the
 // next chunk can use pages that other sequences computed. With recurrent states, it ends as
-// states.cut requires. outputs is the number of prompt rows that
-// may still reach the output head. chunk lowers it.
+// states.cut requires. outputs is the number of prompt rows that may still reach the output head.
+// chunk lowers it.
 func (p *planner) chunk(s *sequence, n int, outputs *int) int {
 	size := p.pool.PageSize()
 	if end := s.computed + n; p.states == nil && len(p.prompts) > 1 && end < s.target() && end/size*size > s.computed {

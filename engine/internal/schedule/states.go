@@ -175,6 +175,7 @@ func (st *states) best(s *sequence, end int, pool *cache.Pool) (position int, fo
 // use makes a sequence continue a copy of a snapshot.
 func (st *states) use(s *sequence, c *snapshot) {
 	st.unpin(s)
+	st.unclaim(s)
 	st.clock++
 	c.users, c.used = c.users+1, st.clock
 	s.state.copied, s.state.from = c, c.slot

@@ -39,6 +39,7 @@ __device__ inline uint strand_begin(uint strand, uint blocks) { return strand * 
 // is a compute.Activation.
 __device__ inline float activate(uint kind, float x, float up) {
     float inner = x;
+    if (kind == 3) return fmaxf(x, 0.0f) * up;  // ReLU
     if (kind == 1) {  // gelu, approximated by tanh
         inner = 1.5957691216f * (x + 0.044715f * x * x * x);
     } else if (kind == 2) {  // the clamped SwiGLU of gpt-oss

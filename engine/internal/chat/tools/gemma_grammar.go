@@ -25,7 +25,12 @@ type nativeWriter struct {
 	*writer
 	schema *argumentSchema
 	tool   int
+	values int // number of objects and arrays that have rules of their own
 }
+
+// maxNativeValues bounds the rules of a tool: a schema that refers to itself can describe any
+// number of nested values. Further values are written as JSON.
+const maxNativeValues = 256
 
 // object returns the symbols of an object, whose keys are sorted, as the model's template writes
 // them. rule is the beginning of the names of its rules, and path the JSON pointer of the schema.
@@ -152,9 +157,10 @@ func (n *nativeWriter) nested(v ordered.Value, k kind, rule, path string, depth 
 		v = n.schema.resolve(ref)
 	}
 	o, is := v.(*ordered.Object)
-	if !is || k.text || depth == maxNative {
+	if !is || k.text || depth == maxNative || n.values == maxNativeValues {
 		return "", false
 	}
+	n.values++
 	plain := func(keywords ...string) bool {
 		return !slices.ContainsFunc(o.Keys(), func(key string) bool {
 			return !slices.Contains(annotations, key) && !slices.Contains(keywords, key)

@@ -65,6 +65,24 @@ func TestStrictRefusals(t *testing.T) {
 	}
 }
 
+// TestSchemasThatReferToThemselves: a value with several properties of its own kind has an
+// unlimited number of nested values, for which the grammar does not write rules one by one.
+func TestSchemasThatReferToThemselves(t *testing.T) {
+	t.Parallel()
+	var properties []string
+	for i := range 8 {
+		properties = append(properties, fmt.Sprintf(`"p%d":{"$ref":"#/$defs/t"}`, i))
+	}
+	kind := `{"type":"object","properties":{` + strings.Join(properties, ",") + `}}`
+	parameters := `{"type":"object","properties":{"p":{"$ref":"#/$defs/t"}},"required":["p"],"$defs":{"t":` + kind + `}}`
+	for _, f := range formats {
+		_, c, err := strictForm(t, f, newTestVocabulary(f.marks), parameters)
+		if err == nil {
+			require.Less(t, len(c.Grammar), 1<<20, f.Name)
+		}
+	}
+}
+
 // drawProperty draws the schema of an argument in which a few keywords and values meet.
 func drawProperty(r *rand.Rand, depth int) map[string]any {
 	one := func(list ...any) any { return list[r.IntN(len(list))] }
