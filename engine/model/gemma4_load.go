@@ -1,7 +1,6 @@
 package model
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -213,7 +212,7 @@ func (s *gemma4Shape) places(g Groups) []int {
 }
 
 // sharedTensor reports whether a tensor is one of the keys and values that the last layers do not
-// use. Some files have them all the same.
+// use. Some files contain them anyway.
 func (s *gemma4Shape) sharedTensor(name string) bool {
 	for i := s.layers - s.shared; i < s.layers; i++ {
 		if name == blockTensor(i, "attn_k.weight") || name == blockTensor(i, "attn_v.weight") || name == blockTensor(i, "attn_k_norm.weight") {
@@ -384,15 +383,6 @@ func (l *loader) table(name string, shape ...int) compute.Weight {
 	w, err := l.be.Table(t)
 	l.fail(err)
 	return w
-}
-
-// constant makes a vector of float32.
-func (l *loader) constant(name string, values []float32) compute.Weight {
-	t := gguf.Tensor{Name: name, Type: gguf.TypeF32, Shape: []int{len(values)}}
-	for _, v := range values {
-		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(v))
-	}
-	return l.place(t)
 }
 
 // values reads a vector. A plan reads no tensors: its values are 0.

@@ -249,9 +249,14 @@ func (l *loader) joined(factor float32, names []string, sizes ...int) compute.We
 
 // ones makes a vector of n ones, the gain of a norm without a gain.
 func (l *loader) ones(n int) compute.Weight {
-	t := gguf.Tensor{Name: "ones", Type: gguf.TypeF32, Shape: []int{n}}
-	for range n {
-		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(1))
+	return l.constant("ones", slices.Repeat([]float32{1}, n))
+}
+
+// constant makes a vector of float32.
+func (l *loader) constant(name string, values []float32) compute.Weight {
+	t := gguf.Tensor{Name: name, Type: gguf.TypeF32, Shape: []int{len(values)}}
+	for _, v := range values {
+		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(v))
 	}
 	return l.place(t)
 }
