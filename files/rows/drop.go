@@ -85,7 +85,7 @@ func (o *Output) Drop(drop func(Result) bool) error {
 
 // forget makes the output one without results.
 func (o *Output) forget() {
-	o.lines, o.results, o.kept, o.failed, o.empty = lineSet{}, 0, 0, 0, 0
+	o.lines, o.results, o.pending, o.kept, o.failed, o.empty = lineSet{}, 0, counts{}, 0, 0, 0
 	o.errors, o.codes, o.models = map[uint64]errorLine{}, map[string]*Failures{}, map[Model]int{}
 }
 

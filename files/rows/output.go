@@ -35,13 +35,16 @@ type Output struct {
 	w       *bufio.Writer
 	lines   lineSet // input lines that have a result in the output
 	results int
-	kept    int // number of results that the file had when it was opened, without those that Retract removed
+	pending counts // results that were written and not flushed
+	kept    int    // number of results that the file had when it was opened, without those that Retract removed
 	failed  int
 	empty   int                  // number of written answers with a choice without text
 	errors  map[uint64]errorLine // error lines of the output, by errorSum
 	codes   map[string]*Failures // error lines, by code
 	models  map[Model]int        // number of answers that the file had when it was opened
 }
+
+type counts struct{ results, failed int }
 
 // Model says what answers in an output depend on. The fields other than SHA256 are empty in results
 // of earlier versions.
@@ -330,7 +333,9 @@ func (o *Output) Write(line int, text []byte, failed bool) error {
 	if o.add(line) {
 		return nil
 	}
+	o.pending.results++
 	if failed {
+		o.pending.failed++
 		o.addError(line, text, errorOf(text))
 	} else if isEmpty(text) {
 		o.empty++
@@ -373,6 +378,7 @@ func (o *Output) flush() error {
 	if err := o.w.Flush(); err != nil {
 		return o.writeError(err)
 	}
+	o.pending = counts{}
 	return o.writeError(o.check())
 }
 
@@ -386,11 +392,12 @@ func (o *Output) writeError(err error) error {
 	return fmt.Errorf("write results: %w", err)
 }
 
-// Counts returns the number of results and how many of them are error lines.
+// Counts returns the number of results that the file has, and how many of them are error lines. A
+// result counts after the next Flush, so that a kill of this process takes back no counted one.
 func (o *Output) Counts() (results, failed int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.results, o.failed
+	return o.results - o.pending.results, o.failed - o.pending.failed
 }
 
 // Kept returns the number of results that the file had when it was opened, without those that

@@ -96,6 +96,11 @@ func TestOutputHoldsEachRowOnce(t *testing.T) {
 	write(t, o, failure(3))
 	require.Equal(t, map[string]Failures{openai.CodeFailed: {2, "no"}}, o.Codes())
 	write(t, o, failure(2), answer(5), answer(64))
+	results, failed = o.Counts()
+	require.Equal(t, []int{2, 1}, []int{results, failed}, "results that the file does not have yet")
+	require.NoError(t, o.Flush())
+	results, failed = o.Counts()
+	require.Equal(t, []int{4, 2}, []int{results, failed})
 	require.NoError(t, o.Close())
 	require.Equal(t, lines(answer(5), failure(2), failure(3), answer(64)), content(t, path))
 }

@@ -87,6 +87,7 @@ func TestHowABatchEnds(t *testing.T) {
 					}
 					require.NoError(t, out.Write(result.Line, result.Text, result.Failed))
 				}
+				require.NoError(t, out.Flush())
 				b.results.Store(out)
 			}
 			if c.stopped {

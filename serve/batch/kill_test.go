@@ -107,7 +107,9 @@ func (p process) killAt(t testing.TB, rows int) {
 	t.Helper()
 	settings, err := json.Marshal(p)
 	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), asProcess+"="+string(settings))
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
