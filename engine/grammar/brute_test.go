@@ -150,7 +150,7 @@ func TestMaskOfRandomGrammars(t *testing.T) {
 					allowed = append(allowed, id)
 				}
 			}
-			require.Equal(t, len(allowed) == 0, m.Done())
+			require.Equal(t, len(allowed) == 0, isDone(t, m))
 			if len(allowed) == 0 {
 				return
 			}

@@ -219,6 +219,46 @@ func (r *rules) symbolsFirst() symbol {
 	return none
 }
 
+// What must follow does not depend on the states that other answers have left: a call that runs out
+// of steps says so, and does not find fewer tokens.
+func TestForcedAtAnyBudget(t *testing.T) {
+	v, _ := jsonVocabulary()
+	for name, c := range map[string]generation.Constraint{
+		"lexeme":  {Choices: []string{`{"abc":[12,1.5]}`}},
+		"grammar": {Grammar: `root ::= "{" pair "}"` + "\n" + `pair ::= name ":" "[" "1" "2" "]"` + "\n" + `name ::= "\"" "a" "b" "c" "\""`},
+	} {
+		want, err := compileFor(t, v, c).NewMatcher().Forced(v.split)
+		require.NoError(t, err)
+		require.Greater(t, len(want), 5, name)
+		refused := 0
+		for steps := 1; ; steps += 1 + steps/20 {
+			g := compileFor(t, v, c)
+			g.limits.MaskWork = steps
+			cold, err := g.NewMatcher().Forced(v.split)
+			if err == nil {
+				require.Equal(t, want, cold, "%s: %d steps", name, steps)
+				break
+			}
+			require.ErrorIs(t, err, ErrBudget)
+			refused++
+		}
+		require.Greater(t, refused, 10, name)
+
+		for steps := 1; ; steps += 1 + steps/20 {
+			g := compileFor(t, v, c)
+			m := g.NewMatcher()
+			for _, id := range want {
+				require.NoError(t, m.Accept(id))
+			}
+			g.limits.MaskWork = steps
+			if done, err := m.Done(); err == nil {
+				require.True(t, done, "%s: %d steps", name, steps)
+				break
+			}
+		}
+	}
+}
+
 // A call that runs out of steps leaves nothing behind that another call takes for an answer.
 func TestBudgetLeavesNothing(t *testing.T) {
 	v, _ := jsonVocabulary()

@@ -18,10 +18,11 @@ const (
 // Forced returns tokens that must come next, because the grammar allows no other text. They are the
 // tokens that encode makes of the text, as far as no text that may follow could change them. encode
 // returns the tokens of a text that goes on after other text: without a beginning-of-text token or
-// an added space, and with no special tokens. It does not change the state.
-func (m *Matcher) Forced(encode func(text string) []int32) []int32 {
-	var tokens []int32
-	err := m.attempt(func(a *automaton, p *position, w *work) {
+// an added space, and with no special tokens. It does not change the state. The error is ErrBudget:
+// whether tokens are forced must not depend on the states that other answers have left, so nothing
+// is returned instead.
+func (m *Matcher) Forced(encode func(text string) []int32) (tokens []int32, err error) {
+	err = m.attempt(func(a *automaton, p *position, w *work) {
 		tokens = nil
 		text, positions := a.forcedText(p, w)
 		if len(text) == 0 || w.err != nil {
@@ -37,11 +38,17 @@ func (m *Matcher) Forced(encode func(text string) []int32) []int32 {
 			return
 		}
 		tokens = a.settled(ids[len(back):], text, positions, w)
+		for _, id := range tokens {
+			if p = a.accept(p, id, w); p == noPosition {
+				tokens = nil
+				return
+			}
+		}
 	})
-	if err != nil || m.Allowed(tokens) != len(tokens) {
-		return nil
+	if err != nil {
+		return nil, err
 	}
-	return tokens
+	return tokens, nil
 }
 
 // backward returns the last accepted tokens whose text is encoded again. It begins with a whole

@@ -42,7 +42,8 @@ func TestForced(t *testing.T) {
 			for _, id := range encode(test.before) {
 				require.NoError(t, m.Accept(id))
 			}
-			forced := m.Forced(encode)
+			forced, err := m.Forced(encode)
+			require.NoError(t, err)
 			assert.Equal(t, test.want, tok.Decode(forced))
 			assert.Len(t, m.tokens, len(encode(test.before)))
 		})
@@ -80,7 +81,8 @@ func forcedAreCanonical(t *testing.T, v *Vocabulary, encode func(string) []int32
 		}
 		m := g.NewMatcher()
 		for at := 0; at < len(ids); {
-			forced := m.Forced(encode)
+			forced, err := m.Forced(encode)
+			require.NoError(t, err)
 			if !slices.Equal(forced, ids[at:min(at+len(forced), len(ids))]) {
 				t.Errorf("%s: after %q: forced %q, want %q", s.Name, v.text(ids[max(at-9, 0):at]),
 					v.text(forced), v.text(ids[at:min(at+len(forced)+2, len(ids))]))

@@ -195,11 +195,10 @@ func (m *Matcher) Accepting() bool {
 	return err == nil && accepting
 }
 
-// Done reports whether only end tokens may come next.
-func (m *Matcher) Done() bool {
-	var done bool
-	err := m.attempt(func(a *automaton, p *position, w *work) { done = p.accepting() && a.last(p, w) })
-	return err == nil && done
+// Done reports whether only end tokens may come next. The error is ErrBudget.
+func (m *Matcher) Done() (done bool, err error) {
+	err = m.attempt(func(a *automaton, p *position, w *work) { done = p.accepting() && a.last(p, w) })
+	return err == nil && done, err
 }
 
 // last reports whether nothing may follow p.

@@ -87,7 +87,9 @@ func measure(b *testing.B, list []vector, v *Vocabulary) {
 				masks = append(masks, timed{threadTime() - start, fmt.Sprintf("%s: %q", s.Name, text[max(0, at-30):at])})
 				at += len(v.bytes[id])
 				start = threadTime()
-				if len(m.Forced(encode)) > 0 {
+				tokens, err := m.Forced(encode)
+				require.NoError(b, err)
+				if len(tokens) > 0 {
 					forced++
 				}
 				jumps = append(jumps, timed{threadTime() - start, s.Name})

@@ -109,10 +109,17 @@ func (f *Form) ends(id int32) bool {
 // its reasoning.
 func (g *guide) force() error {
 	p := &g.place
+	if len(p.forced) > 0 || p.thinking.Stage() != chat.StageContent {
+		return nil
+	}
+	done, err := g.matcher.Done()
+	if err == nil && !done {
+		p.forced, err = g.matcher.Forced(g.form.Encode)
+	}
 	switch {
-	case len(p.forced) > 0 || p.thinking.Stage() != chat.StageContent:
-	case !g.matcher.Done():
-		p.forced = g.matcher.Forced(g.form.Encode)
+	case err != nil:
+		return generation.BadForm("find the tokens that must follow: %w", err)
+	case !done:
 	case p.length < g.minTokens:
 		return generation.BadRequest("\"min_tokens\" is %d, but the answer in the requested form is complete after %d tokens: lower min_tokens or allow longer answers",
 			g.minTokens, p.length)
