@@ -106,6 +106,13 @@ test: programs ## install missing programs that the tests need, and run all test
 models-trained: ## download the trained models for tests to $INGOT_TRAINED (the user's cache); TRAINED=smollm2 or gemma3 for one
 	$(GO) run ./models/trained/fetch $(TRAINED)
 
+.PHONY: harness
+harness: ## install lm-eval in .tools, and print the share of its task files that Ingot runs
+	python3 -m venv .tools/lm-eval
+	.tools/lm-eval/bin/pip install -q lm-eval==0.4.13 rouge_score langdetect immutabledict sympy antlr4-python3-runtime==4.11 math-verify emoji
+	.tools/lm-eval/bin/python eval/testdata/share.py .tools/lm-eval/share.jsonl
+	INGOT_HARNESS=$(CURDIR)/.tools/lm-eval/share.jsonl $(TEST) -v -run ShareOfTaskFiles ./eval
+
 .PHONY: long
 long: programs ## run all tests, including those that take minutes, such as killing workers
 	INGOT_LONG=1 $(TEST) -timeout 45m ./...

@@ -34,7 +34,7 @@ func newExamples(t *task.Task, rows []*ordered.Object) (*examples, error) {
 		from, e.exclusive = t.Examples, t.Splits.Exclusive()
 	case t.FewShotData != "" && t.FewShotData != t.Data:
 		var err error
-		if _, from, err = readRows(t.FewShotData); err != nil {
+		if _, from, err = taskRows(t, t.FewShotData); err != nil {
 			return nil, err
 		}
 		e.exclusive = t.Splits.Exclusive()

@@ -62,7 +62,7 @@ func TestRunsOfTheHarness(t *testing.T) {
 }
 
 func (c *harnessCase) check(t *testing.T) {
-	folder, run := t.TempDir(), t.TempDir()
+	folder := t.TempDir()
 	for name, text := range c.Files {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(folder, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
@@ -73,6 +73,18 @@ func (c *harnessCase) check(t *testing.T) {
 	}
 	tasks, groups, err := task.ReadAll([]string{filepath.Join(folder, name+".yaml")})
 	require.NoError(t, err)
+	c.compare(t, t.TempDir(), tasks, groups)
+}
+
+// testingT is a *testing.T, or what takes its place where a failure is counted.
+type testingT interface {
+	require.TestingT
+	Helper()
+}
+
+// compare runs tasks and compares all that the harness recorded. run is an empty folder.
+func (c *harnessCase) compare(t testingT, run string, tasks []*task.Task, groups []task.Group) {
+	t.Helper()
 	sets, err := eval.LoadAll(tasks, eval.Settings{Shots: c.Shots, Chat: &c.Chat, Multiturn: &c.Multiturn})
 	if c.Refused != "" {
 		require.ErrorContains(t, err, c.Refused)
@@ -105,7 +117,7 @@ func (c *harnessCase) check(t *testing.T) {
 
 // answer answers the requests of a run as the model of record.py did. A request whose prompt the
 // harness did not make fails the test.
-func (c *harnessCase) answer(t *testing.T, run string) {
+func (c *harnessCase) answer(t testingT, run string) {
 	type scored struct {
 		from    int // length of the context
 		logprob float64
@@ -168,7 +180,7 @@ func (c *harnessCase) answer(t *testing.T, run string) {
 }
 
 // chat returns the text that the model of record.py makes of messages.
-func (c *harnessCase) chat(t *testing.T, messages json.RawMessage, continues bool) string {
+func (c *harnessCase) chat(t testingT, messages json.RawMessage, continues bool) string {
 	var got []any
 	require.NoError(t, json.Unmarshal(messages, &got))
 	for i := range c.Asked {
@@ -204,7 +216,7 @@ func echoed(text string, from int, logprob float64, greedy bool) map[string]any 
 	return map[string]any{"tokens": []string{text[:from], text[from:]}, "token_logprobs": []any{nil, logprob}, "top_logprobs": []any{nil, top}}
 }
 
-func (c *harnessCase) compareSamples(t *testing.T, run string, s *eval.Set) {
+func (c *harnessCase) compareSamples(t testingT, run string, s *eval.Set) {
 	got, err := eval.ReadSamples(run, s.Name)
 	require.NoError(t, err)
 	want := c.Samples[s.Name]

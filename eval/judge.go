@@ -70,7 +70,7 @@ func (s *Set) judgeRequests(answers map[string]*answer) ([]request, error) {
 			return nil, err
 		}
 		for f := range s.Filters {
-			for n, text := range s.Filters[f].Apply(a.texts) {
+			for n, text := range s.Filters[f].Apply(a.texts, &item.Prompt) {
 				prompt, err := s.Rubric.Prompt(doc.(*ordered.Object), &item.Prompt, text) //nolint:forcetypeassert // Load checked it
 				if err != nil {
 					return nil, fmt.Errorf("make the judge's prompt: task %s: row %d: rubric: %w", s.Name, item.Number+1, err)

@@ -123,12 +123,15 @@ func indicator(b bool) float64 {
 }
 
 func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[string]*answer) Sample {
-	base.Filter, base.Filtered, base.Scores, base.statistics = p.Name, p.Apply(base.Responses), map[string]float64{}, map[string][]float64{}
+	base.Filter, base.Filtered, base.Scores, base.statistics = p.Name, p.Apply(base.Responses, &item.Prompt), map[string]float64{}, map[string][]float64{}
 	if s.Type == task.Judge {
 		return s.judged(base, item, judged)
 	}
 	if item.Prompt.Instructions != nil {
 		return s.followed(base, item)
+	}
+	if item.Prompt.Score != nil {
+		return base.scoredBy(item, task.Response{Answers: base.Filtered})
 	}
 	n := len(base.Filtered)
 	for i := range s.Metrics {
@@ -158,6 +161,17 @@ func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[st
 		}
 	}
 	return base
+}
+
+// scoredBy returns the sample with the scores of the task's own metrics.
+func (s Sample) scoredBy(item *Item, r task.Response) Sample {
+	scores, err := item.Prompt.Score(r)
+	if err != nil {
+		s.Failed = err.Error()
+		return s
+	}
+	s.Scores = scores
+	return s
 }
 
 func (s *Sample) addStatistics(metric string, c *task.Corpus, statistics []float64) {
@@ -206,6 +220,9 @@ func (s *Set) choice(base Sample, item *Item, given []*answer) Sample {
 		likely[i] = greedy
 		base.Logprobs, base.Choices = append(base.Logprobs, total), append(base.Choices, s.choiceText(p, i))
 	}
+	if p.Score != nil {
+		return base.scoredBy(item, task.Response{Logprobs: base.Logprobs})
+	}
 	plain := func(i int) string { return base.Choices[i] }
 	for _, m := range s.Metrics {
 		var size func(i int) int
@@ -249,6 +266,9 @@ func (s *Set) likelihood(base Sample, item *Item, a *answer) Sample {
 	}
 	if p.Counted != "" {
 		text = p.Counted
+	}
+	if p.Score != nil {
+		return base.scoredBy(item, task.Response{Logprobs: []float64{total}})
 	}
 	base.Logprob, base.Weights = total, map[string]float64{}
 	for _, m := range s.Metrics {

@@ -40,7 +40,7 @@ func Load(t *task.Task, limit int) (*Set, error) {
 	if t.Data == "" {
 		return nil, fmt.Errorf("load task %s: its rows are missing: name their file with \"data\" in the task, or with --data", t.Name)
 	}
-	docs, objects, err := readRows(t.Data)
+	docs, objects, err := taskRows(t, t.Data)
 	if err != nil {
 		return nil, fmt.Errorf("load task %s: %w", t.Name, err)
 	}
@@ -133,6 +133,29 @@ func clusterOf(doc json.RawMessage, column string) (string, error) {
 		return "", fmt.Errorf("the row has no value in the column %q", column)
 	}
 	return text, nil
+}
+
+// taskRows reads the rows of a task from a file, and changes them as the task does.
+func taskRows(t *task.Task, path string) (docs []json.RawMessage, objects []*ordered.Object, err error) {
+	lines, rows, err := readRows(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if objects, err = t.Rows(rows); err != nil {
+		return nil, nil, fmt.Errorf("change the rows of %s: %w", path, err)
+	}
+	unchanged := map[*ordered.Object]json.RawMessage{}
+	for i, row := range rows {
+		unchanged[row] = lines[i]
+	}
+	for _, row := range objects {
+		doc, ok := unchanged[row]
+		if !ok {
+			doc = json.RawMessage(task.RowKey(row))
+		}
+		docs = append(docs, doc)
+	}
+	return docs, objects, nil
 }
 
 func readRows(path string) (docs []json.RawMessage, objects []*ordered.Object, err error) {

@@ -28,7 +28,7 @@ type Corpus struct {
 
 // corpora are the metrics of a Corpus, by name.
 var corpora = map[string]*Corpus{
-	"bleu":   {Answer: bleuStatistics, Value: bleu, Slow: true, Row: 100},
+	"bleu":   {Answer: func(a, t string) []float64 { return bleuStatistics(bleuTokens(a), bleuTokens(t)) }, Value: bleu, Slow: true, Row: 100},
 	"chrf":   {Answer: func(a, t string) []float64 { return chrfStatistics(a, t, 0) }, Value: chrf, Slow: true, Row: 100},
 	"chrf++": {Answer: func(a, t string) []float64 { return chrfStatistics(a, t, 2) }, Value: chrf, Slow: true, Row: 100},
 	"f1":     {Choice: f1Statistics, Value: f1},
@@ -41,10 +41,9 @@ func (m *Metric) Corpus() *Corpus { return corpora[m.Name] }
 // bleuOrder is the length of the longest n-grams of BLEU.
 const bleuOrder = 4
 
-// bleuStatistics returns the lengths of answer and target in tokens, and for each length of n-grams
-// the number of n-grams that both have and the number of the answer's.
-func bleuStatistics(answer, target string) []float64 {
-	a, t := bleuTokens(answer), bleuTokens(target)
+// bleuStatistics returns the numbers of tokens of an answer and a target, and for each length of
+// n-grams the number of n-grams that both have and the number of the answer's.
+func bleuStatistics(a, t []string) []float64 {
 	list := []float64{float64(len(a)), float64(len(t))}
 	for n := 1; n <= bleuOrder; n++ {
 		of, in := ngrams(a, n), ngrams(t, n)
@@ -105,6 +104,27 @@ func bleuTokens(s string) []string {
 	}
 	return strings.Fields(s)
 }
+
+// internationalTokens are the replacements of SacreBLEU's tokenizer intl.
+var internationalTokens = func() func(s string) []string {
+	separate := []struct {
+		from *regexp2.Regexp
+		to   string
+	}{
+		{regexp2.MustCompile(`(\P{N})(\p{P})`, regexp2.None), "$1 $2 "},
+		{regexp2.MustCompile(`(\p{P})(\P{N})`, regexp2.None), " $1 $2"},
+		{regexp2.MustCompile(`(\p{S})`, regexp2.None), " $1 "},
+	}
+	return func(s string) []string {
+		s = strings.TrimRight(s, " \t\n")
+		for _, r := range separate {
+			if changed, err := r.from.Replace(s, r.to, -1, -1); err == nil {
+				s = changed
+			}
+		}
+		return strings.Fields(s)
+	}
+}()
 
 func ngrams(tokens []string, n int) map[string]int {
 	all := map[string]int{}

@@ -20,7 +20,7 @@ type Field struct {
 	source   string
 	template *jinja.Template
 	constant ordered.Value
-	function func(row *ordered.Object) (ordered.Value, error)
+	function fieldFunction
 }
 
 // Missing reports whether the task has no such field.
@@ -29,12 +29,6 @@ func (f *Field) Missing() bool { return f.template == nil && f.constant == nil &
 // read reads a field from YAML. A text is a column or a template; a list or a whole number is a
 // constant.
 func (f *Field) read(n *yaml.Node) error {
-	if name, ok := functionName(n); ok {
-		if f.function = fieldFunctions[name]; f.function == nil {
-			return unsupportedFunction(name)
-		}
-		return nil
-	}
 	if n.Kind == yaml.MappingNode { // doc_to_choice may name its choices
 		list := []ordered.Value{}
 		for i := 1; i < len(n.Content); i += 2 {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/dlclark/regexp2/v2"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // Pipeline is a sequence of filters for the answers to a row. If a task has several pipelines, a
@@ -19,12 +21,12 @@ type Pipeline struct {
 }
 
 // filter takes the answers to a row and returns the changed ones.
-type filter func(answers []string) []string
+type filter func(answers []string, row *ordered.Object) []string
 
-// Apply applies all filters of the pipeline to the answers to a row and returns the result.
-func (p *Pipeline) Apply(answers []string) []string {
+// Apply applies all filters of the pipeline to the answers to a prompt and returns the result.
+func (p *Pipeline) Apply(answers []string, to *Prompt) []string {
 	for _, f := range p.filters {
-		answers = f(answers)
+		answers = f(answers, to.row)
 	}
 	return answers
 }
@@ -35,68 +37,95 @@ const noMatch = "[invalid]"
 // regexTime is the maximum time that a regular expression may take for one answer.
 const regexTime = time.Second
 
+// filterSettings are the settings of a filter in a task file.
+type filterSettings struct {
+	Function          string            `yaml:"function"`
+	Pattern           string            `yaml:"regex_pattern"`
+	Group             int               `yaml:"group_select"`
+	Fallback          *string           `yaml:"fallback"`
+	K                 int               `yaml:"k"`
+	Mapping           map[string]string `yaml:"mapping_dict"`
+	Default           *string           `yaml:"default_value"`
+	IgnoreCase        bool              `yaml:"ignore_case"`
+	IgnorePunctuation bool              `yaml:"ignore_punctuation"`
+	Ignored           []string          `yaml:"regexes_to_ignore"`
+
+	Unknown map[string]any `yaml:",inline"`
+}
+
 // filters reads the key filter_list.
 func (r *reader) filters(n *yaml.Node) error {
 	var list []struct {
-		Name   string `yaml:"name"`
-		Filter []struct {
-			Function string  `yaml:"function"`
-			Pattern  string  `yaml:"regex_pattern"`
-			Group    int     `yaml:"group_select"`
-			Fallback *string `yaml:"fallback"`
-			K        int     `yaml:"k"`
-
-			Unknown map[string]any `yaml:",inline"`
-		} `yaml:"filter"`
+		Name   string           `yaml:"name"`
+		Filter []filterSettings `yaml:"filter"`
 	}
 	if err := n.Decode(&list); err != nil {
 		return err
 	}
 	for _, l := range list {
 		p := Pipeline{Name: l.Name}
-		for _, f := range l.Filter {
-			if len(f.Unknown) > 0 {
-				return unsupported("setting %q of filter %q", slices.Sorted(maps.Keys(f.Unknown))[0], f.Function)
+		for i := range l.Filter {
+			f, err := l.Filter[i].filter()
+			if err != nil {
+				return fmt.Errorf("filter %q of %q: %w", l.Filter[i].Function, l.Name, err)
 			}
-			switch f.Function {
-			case "regex":
-				fallback := noMatch
-				if f.Fallback != nil {
-					fallback = *f.Fallback
-				}
-				made, err := regexFilter(f.Pattern, f.Group, fallback)
-				if err != nil {
-					return err
-				}
-				p.filters = append(p.filters, made)
-			case "take_first":
-				p.filters = append(p.filters, takeFirst)
-			case "take_first_k":
-				if f.K < 1 {
-					return fmt.Errorf("filter %q of %q: k is %d, but must be at least 1", f.Function, l.Name, f.K)
-				}
-				p.filters = append(p.filters, func(a []string) []string { return a[:min(f.K, len(a))] })
-			case "majority_vote":
-				p.filters = append(p.filters, majority)
-			case "remove_whitespace":
-				p.filters = append(p.filters, each(strings.TrimSpace))
-			case "lowercase":
-				p.filters = append(p.filters, each(strings.ToLower))
-			case "uppercase":
-				p.filters = append(p.filters, each(strings.ToUpper))
-			default:
-				return unsupported("filter %q of %q", f.Function, l.Name)
-			}
+			p.filters = append(p.filters, f)
 		}
 		r.task.Filters = append(r.task.Filters, p)
 	}
 	return nil
 }
 
-func takeFirst(answers []string) []string { return answers[:min(1, len(answers))] }
+// filter returns the filter with these settings.
+func (s *filterSettings) filter() (filter, error) {
+	if len(s.Unknown) > 0 {
+		return nil, unsupported("the setting %q", slices.Sorted(maps.Keys(s.Unknown))[0])
+	}
+	fallback := noMatch
+	if s.Fallback != nil {
+		fallback = *s.Fallback
+	}
+	switch s.Function {
+	case "regex":
+		return regexFilter(s.Pattern, s.Group, fallback)
+	case "multi_choice_regex":
+		return s.choiceFilter(fallback)
+	case "map":
+		return each(s.mapped), nil
+	case "take_first":
+		return takeFirst, nil
+	case "take_first_k":
+		if s.K < 1 {
+			return nil, fmt.Errorf("k is %d, but must be at least 1", s.K)
+		}
+		return func(a []string, _ *ordered.Object) []string { return a[:min(s.K, len(a))] }, nil
+	case "majority_vote":
+		return majority, nil
+	case "remove_whitespace":
+		return each(strings.TrimSpace), nil
+	case "lowercase":
+		return each(strings.ToLower), nil
+	case "uppercase":
+		return each(strings.ToUpper), nil
+	}
+	return nil, ErrUnsupported
+}
+
+// mapped returns the text that mapping_dict has for an answer, or else default_value.
+func (s *filterSettings) mapped(answer string) string {
+	if to, ok := s.Mapping[answer]; ok {
+		return to
+	}
+	if s.Default != nil {
+		return *s.Default
+	}
+	return "None"
+}
+
+func takeFirst(answers []string, _ *ordered.Object) []string { return answers[:min(1, len(answers))] }
 
 func each(change func(string) string) filter {
-	return func(answers []string) []string {
+	return func(answers []string, _ *ordered.Object) []string {
 		changed := make([]string, len(answers))
 		for i, a := range answers {
 			changed[i] = change(a)
@@ -176,7 +205,7 @@ func matches(re *regexp2.Regexp, text string) (list []string) {
 
 // majority returns the answer that occurs most often. If several occur equally often, it returns
 // the first of them.
-func majority(answers []string) []string {
+func majority(answers []string, _ *ordered.Object) []string {
 	counts := map[string]int{}
 	for _, a := range answers {
 		counts[a]++

@@ -40,11 +40,11 @@ func TestFilters(t *testing.T) {
 			t.Parallel()
 			task := written(t, plainTask+"filter_list: [{name: f, filter: ["+c.filters+"]}]")
 			require.Equal(t, "f", task.Filters[0].Name)
-			require.Equal(t, c.wants, task.Filters[0].Apply(c.answers))
+			require.Equal(t, c.wants, task.Filters[0].Apply(c.answers, &Prompt{}))
 		})
 	}
 	task := written(t, plainTask)
 	require.Len(t, task.Filters, 1)
 	require.Equal(t, "none", task.Filters[0].Name)
-	require.Equal(t, []string{"a"}, task.Filters[0].Apply([]string{"a"}))
+	require.Equal(t, []string{"a"}, task.Filters[0].Apply([]string{"a"}, &Prompt{}))
 }

@@ -1,21 +1,82 @@
 package task
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
-	"unicode/utf8"
 
-	"github.com/dlclark/regexp2/v2"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// Task files of the harness name Python functions, as module.function. The functions in the tables
-// below are implemented here; all others are not supported.
+// Task files of the harness name Python functions, as module.function. Those in this table are
+// implemented here. A function is recognised by its name and the name of the task.
+
+// fieldFunction computes a field of a row.
+type fieldFunction func(row *ordered.Object) (ordered.Value, error)
+
+// rowsFunction changes the rows of a data set: the key process_docs.
+type rowsFunction func(rows []*ordered.Object) ([]*ordered.Object, error)
+
+// resultsFunction scores rows with metrics of its own: the key process_results.
+type resultsFunction struct {
+	metrics map[string]string                                                 // aggregation of each metric
+	prepare func(row *ordered.Object, p *Prompt) error                        // adds to a prompt what scoring needs; nil for nothing
+	score   func(row *ordered.Object, r Response) (map[string]float64, error) // nil if another package scores the rows
+}
+
+// Response is what a model gave for a row.
+type Response struct {
+	Answers  []string  // after the filters, if answers are generated
+	Logprobs []float64 // log-probabilities of the choices or of the target
+}
+
+// Answer returns the first answer.
+func (r Response) Answer() string {
+	if len(r.Answers) == 0 {
+		return ""
+	}
+	return r.Answers[0]
+}
+
+// functions are the functions that are implemented here. task and name are regular expressions of
+// the whole names; "" is the name of every task. is is a fieldFunction, rowsFunction or
+// resultsFunction, or a function that makes one of them from the group of name.
+var functions = []struct {
+	task, name string
+	is         any
+}{
+	{"hellaswag", `utils\.process_docs`, eachRow(hellaswag)},
+	{"", `preprocess_winogrande\.doc_to_text`, fieldFunction(winograndeRight)},
+	{"", `preprocess_winogrande\.doc_to_target`, fieldFunction(winograndeEnd)},
+	{"", `preprocess_winogrande\.doc_to_choice`, fieldFunction(winograndeBeginnings)},
+	{"", `preprocess_wikitext\.wikitext_detokenizer`, fieldFunction(wikitextPage)},
+	{"wikitext", `preprocess_wikitext\.process_results`, resultsFunction{metrics: metrics[Perplexity], prepare: wikitextCounted}},
+	{"(leaderboard_)?ifeval", `utils\.process_results`, resultsFunction{metrics: instructionMetrics, prepare: readInstructions}},
+	{"truthfulqa_mc2", `utils\.process_results_mc2`, resultsFunction{metrics: map[string]string{"acc": "mean"}, score: truthfulMass}},
+	{"truthfulqa_gen", `utils\.process_docs_gen`, eachRow(truthfulRow)},
+	{"truthfulqa_gen", `utils\.process_results_gen`, resultsFunction{metrics: truthfulMetrics, score: truthfulScore}},
+	{"drop", `utils\.process_docs`, eachRow(dropRow)},
+	{"drop", `utils\.process_results`, resultsFunction{metrics: dropMetrics, score: dropScore}},
+	{"gpqa_.*_generative_n_shot", `utils\.process_docs`, gpqa(42, withoutTitles)},
+	{"gpqa_.*", `utils\.process_docs`, gpqa(0, withoutTitles)},
+	{"leaderboard_gpqa_.*", `utils\.process_docs`, gpqa(0, withoutMarks)},
+	{"mmlu_pro_.*", `utils\.doc_to_text`, fieldFunction(mmluProThinking)},
+	{"mmlu_pro_.*", `utils\.fewshot_to_text`, fieldFunction(mmluProThinking)},
+	{"mmlu_pro_.*", `utils\.fewshot_to_target`, fieldFunction(mmluProThoughts)},
+	{"leaderboard_musr_.*", `utils\.doc_to_text`, fieldFunction(musrQuestion)},
+	{"leaderboard_mmlu_pro", `utils\.doc_to_text`, fieldFunction(mmluProQuestion)},
+	{"leaderboard_mmlu_pro", `utils\.doc_to_choice`, fieldFunction(mmluProLetters)},
+	{"global_mmlu_full_.*", `utils\.process_(.*)`, rowsOf("subject")},
+	{"global_mmlu_.*", `utils\.process_(.*)`, rowsOf("subject_category")},
+	{"include_base_44_.*", `utils\.process_(.*)`, rowsOf("domain")},
+	{"mmmlu_.*", `utils\.process_(.*)`, rowsOf("Subject")},
+	{"mmlu_pro.*", `utils\.process_(.*)`, rowsOf("category")},
+}
+
+// unsupportedFunction is the error about a function that is not in the table.
+func unsupportedFunction(name string) error { return unsupported("the Python function %q", name) }
 
 // functionName returns the name of the Python function that a YAML value refers to. ok is false if
 // it refers to none.
@@ -23,20 +84,61 @@ func functionName(n *yaml.Node) (name string, ok bool) {
 	return n.Value, strings.HasPrefix(n.Tag, "!function")
 }
 
-func unsupportedFunction(name string) error { return unsupported("the Python function %q", name) }
-
-// conversions are the functions for process_docs. Keys are "TASK FUNCTION". Each returns a copy of
-// the row with additional columns.
-var conversions = map[string]func(row *ordered.Object) *ordered.Object{
-	"hellaswag utils.process_docs": hellaswag,
+// findFunction returns the function of a task that is of type T.
+func findFunction[T any](task, name string) (found T, err error) {
+	for _, f := range functions {
+		if f.task != "" && !regexp.MustCompile("^("+f.task+")$").MatchString(task) {
+			continue
+		}
+		groups := regexp.MustCompile("^" + f.name + "$").FindStringSubmatch(name)
+		if groups == nil {
+			continue
+		}
+		if made, ok := f.is.(func(string) T); ok {
+			return made(groups[1]), nil
+		}
+		if found, ok := f.is.(T); ok {
+			return found, nil
+		}
+	}
+	return found, unsupportedFunction(name)
 }
 
-var fieldFunctions = map[string]func(row *ordered.Object) (ordered.Value, error){
-	"preprocess_winogrande.doc_to_text":        winograndeRight,
-	"preprocess_winogrande.doc_to_target":      winograndeEnd,
-	"preprocess_winogrande.doc_to_choice":      winograndeBeginnings,
-	"preprocess_wikitext.wikitext_detokenizer": wikitextPage,
+// eachRow returns a function that changes each row. A nil row is left out.
+func eachRow(change func(row *ordered.Object) (*ordered.Object, error)) rowsFunction {
+	return func(rows []*ordered.Object) ([]*ordered.Object, error) {
+		var list []*ordered.Object
+		for i, row := range rows {
+			changed, err := change(row)
+			if err != nil {
+				return nil, fmt.Errorf("row %d: %w", i+1, err)
+			}
+			if changed != nil {
+				list = append(list, changed)
+			}
+		}
+		return list, nil
+	}
 }
+
+// rowsOf returns a function that makes a filter from the name of a subject, such as
+// computer_science: it leaves the rows whose column has the subject, such as "Computer Science" or
+// computer_science_test.csv.
+func rowsOf(column string) func(subject string) rowsFunction {
+	return func(subject string) rowsFunction {
+		return eachRow(func(row *ordered.Object) (*ordered.Object, error) {
+			value, err := columnText(row, column)
+			value, _, _ = strings.Cut(value, "_test.csv")
+			value, _, _ = strings.Cut(value, "_test-")
+			if err != nil || subjectName.Replace(strings.ToLower(value)) != subject {
+				return nil, err
+			}
+			return row, nil
+		})
+	}
+}
+
+var subjectName = strings.NewReplacer(" & ", "_", " ", "_")
 
 // columnText returns a column's value. It returns an error if the value is not a text.
 func columnText(row *ordered.Object, name string) (string, error) {
@@ -51,153 +153,27 @@ func columnText(row *ordered.Object, name string) (string, error) {
 	return s, nil
 }
 
-// hellaswag adds the columns query (the activity and the beginning of the text) and choices (the
-// endings), without WikiHow's marks such as [header].
-func hellaswag(row *ordered.Object) *ordered.Object {
-	text := func(name string) string {
-		v, _ := row.Get(name)
-		s, _ := v.(string)
-		return s
-	}
-	made := row.Clone()
-	made.Set("query", withoutMarks(text("activity_label")+": "+text("ctx_a")+" "+capitalised(text("ctx_b"))))
-	endings, _ := row.Get("endings")
-	list, _ := endings.([]ordered.Value)
-	choices := make([]ordered.Value, len(list))
-	for i, e := range list {
-		choices[i] = withoutMarks(textOf(e))
-	}
-	made.Set("choices", choices)
-	return made
-}
-
-// capitalised is Python's capitalize: the first character in upper case, the others in lower case.
-func capitalised(s string) string {
-	_, n := utf8.DecodeRuneInString(s)
-	return strings.ToUpper(s[:n]) + strings.ToLower(s[n:])
-}
-
-var marks = regexp.MustCompile(`\[.*?\]`)
-
-func withoutMarks(s string) string {
-	s = strings.ReplaceAll(strings.TrimSpace(s), " [title]", ". ")
-	return strings.ReplaceAll(marks.ReplaceAllString(s, ""), "  ", " ")
-}
-
-func winograndeBlank(row *ordered.Object) (before, after string, err error) {
-	sentence, err := columnText(row, "sentence")
-	if err != nil {
-		return "", "", err
-	}
-	before, after, ok := strings.Cut(sentence, "_")
-	if !ok {
-		return "", "", errors.New(`column "sentence" has no blank ("_")`)
-	}
-	return before, after, nil
-}
-
-func winograndeRight(row *ordered.Object) (ordered.Value, error) {
-	answer, err := columnText(row, "answer")
-	if err != nil {
-		return nil, err
-	}
-	switch answer {
-	case "1":
-		return int64(0), nil
-	case "2":
-		return int64(1), nil
-	}
-	return nil, fmt.Errorf(`column "answer" is %q, not "1" or "2"`, answer)
-}
-
-func winograndeEnd(row *ordered.Object) (ordered.Value, error) {
-	_, after, err := winograndeBlank(row)
-	return strings.TrimSpace(after), err
-}
-
-func winograndeBeginnings(row *ordered.Object) (ordered.Value, error) {
-	before, _, err := winograndeBlank(row)
-	if err != nil {
-		return nil, err
-	}
-	var list []ordered.Value
-	for _, name := range []string{"option1", "option2"} {
-		option, err := columnText(row, name)
-		if err != nil {
+// columnTexts returns the texts of several columns.
+func columnTexts(row *ordered.Object, names ...string) ([]string, error) {
+	list := make([]string, len(names))
+	for i, name := range names {
+		var err error
+		if list[i], err = columnText(row, name); err != nil {
 			return nil, err
 		}
-		list = append(list, before+option)
 	}
 	return list, nil
 }
 
-// wikitextChanges are the replacements that turn WikiText's tokens into plain text, in order. Those
-// with expression set are regular expressions, as in Python's re.sub.
-var wikitextChanges = []struct {
-	from, to   string
-	expression bool
-}{
-	{from: "s '", to: "s'"},
-	{from: `/' [0-9]/`, to: `/'[0-9]/`, expression: true},
-	{from: " @-@ ", to: "-"}, {from: " @,@ ", to: ","}, {from: " @.@ ", to: "."},
-	{from: " : ", to: ": "}, {from: " ; ", to: "; "}, {from: " . ", to: ". "}, {from: " ! ", to: "! "}, {from: " ? ", to: "? "}, {from: " , ", to: ", "},
-	{from: `\(\s*([^\)]*?)\s*\)`, to: `($1)`, expression: true},
-	{from: `\[\s*([^\]]*?)\s*\]`, to: `[$1]`, expression: true},
-	{from: `{\s*([^}]*?)\s*}`, to: `{$1}`, expression: true},
-	{from: `"\s*([^"]*?)\s*"`, to: `"$1"`, expression: true},
-	{from: `'\s*([^']*?)\s*'`, to: `'$1'`, expression: true},
-	{from: "= = = =", to: "===="}, {from: "= = =", to: "==="}, {from: "= =", to: "=="},
-	{from: " \u00b0 ", to: "\u00b0"},
-	{from: " \n", to: "\n"}, {from: "\n ", to: "\n"},
-	{from: " N ", to: " 1 "}, {from: " 's", to: "'s"},
-}
-
-// pageTime is the maximum time of a regular expression on one page.
-const pageTime = 10 * time.Second
-
-var wikitextExpressions = func() map[string]*regexp2.Regexp {
-	all := map[string]*regexp2.Regexp{}
-	for _, c := range wikitextChanges {
-		if c.expression {
-			re := regexp2.MustCompile(c.from, regexp2.None)
-			re.MatchTimeout = pageTime
-			all[c.from] = re
-		}
+// columnList returns a column's list.
+func columnList(row *ordered.Object, name string) ([]ordered.Value, error) {
+	v, ok := row.Get(name)
+	if !ok {
+		return nil, fmt.Errorf("the row has no column %q", name)
 	}
-	return all
-}()
-
-func wikitextPage(row *ordered.Object) (ordered.Value, error) {
-	s, err := columnText(row, "page")
-	if err != nil {
-		return nil, err
+	list, ok := v.([]ordered.Value)
+	if !ok {
+		return nil, fmt.Errorf("column %q is not a list", name)
 	}
-	for _, c := range wikitextChanges {
-		if !c.expression {
-			s = strings.ReplaceAll(s, c.from, c.to)
-			continue
-		}
-		if s, err = wikitextExpressions[c.from].Replace(s, c.to, -1, -1); err != nil {
-			return nil, fmt.Errorf(`convert column "page" to plain text: %w`, err)
-		}
-	}
-	return s, nil
-}
-
-// resultFunction replaces a Python function for process_results. Such a function scores rows with
-// metrics of its own.
-type resultFunction struct {
-	metrics map[string]string // aggregation of each metric
-	prepare func(row *ordered.Object, p *Prompt) error
-}
-
-// resultFunctions are the functions for process_results. Keys are "TASK FUNCTION".
-var resultFunctions = map[string]resultFunction{
-	"wikitext preprocess_wikitext.process_results": {metrics: metrics[Perplexity], prepare: func(row *ordered.Object, p *Prompt) (err error) {
-		p.Counted, err = columnText(row, "page") // words and bytes are counted in the original page, not in the plain text
-		return err
-	}},
-	"ifeval utils.process_results": {metrics: map[string]string{
-		PromptStrict: "mean", PromptLoose: "mean", InstructionStrict: "weighted_mean", InstructionLoose: "weighted_mean",
-	}, prepare: readInstructions},
+	return list, nil
 }

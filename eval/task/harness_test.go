@@ -11,9 +11,9 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// functions holds recorded results of the harness's Python functions. testdata/record.py has
+// pythonResults holds recorded results of the harness's Python functions. testdata/record.py has
 // recorded them.
-type functions struct {
+type pythonResults struct {
 	Winogrande []struct {
 		Row          json.RawMessage   `json:"row"`
 		Shots        []json.RawMessage `json:"shots"`
@@ -41,9 +41,9 @@ type functions struct {
 	Answers []string `json:"answers"`
 }
 
-func recordedFunctions(t *testing.T) functions {
+func recordedFunctions(t *testing.T) pythonResults {
 	t.Helper()
-	var f functions
+	var f pythonResults
 	text, err := os.ReadFile(filepath.Join("testdata", "harness.json"))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &f))
@@ -98,7 +98,9 @@ func TestHellaswag(t *testing.T) {
 	t.Parallel()
 	task := read(t, "hellaswag")
 	for _, c := range recordedFunctions(t).Hellaswag {
-		p, err := task.Prompt(parse(t, c.Row), nil)
+		rows, err := task.Rows([]*ordered.Object{parse(t, c.Row)})
+		require.NoError(t, err)
+		p, err := task.Prompt(rows[0], nil)
 		require.NoError(t, err)
 		require.Equal(t, c.Query, p.Context)
 		for i, choice := range c.Choices {
@@ -202,12 +204,12 @@ func TestBuiltin(t *testing.T) {
 		require.Equal(t, theirs.Choices.source, ours.Choices.source, name)
 		require.Equal(t, theirs.Choices.constant, ours.Choices.constant, name)
 		require.Equal(t, theirs.convert == nil, ours.convert == nil, name)
-		require.Equal(t, theirs.prepare == nil, ours.prepare == nil, name)
+		require.Equal(t, theirs.results.prepare == nil, ours.results.prepare == nil, name)
 		require.Len(t, ours.Filters, len(theirs.Filters), name)
 		for i := range theirs.Filters {
 			require.Equal(t, theirs.Filters[i].Name, ours.Filters[i].Name)
 			for _, answer := range []string{"so it is 1,204.\n#### 1,204", "$5 and 17", "none"} {
-				require.Equal(t, theirs.Filters[i].Apply([]string{answer}), ours.Filters[i].Apply([]string{answer}))
+				require.Equal(t, theirs.Filters[i].Apply([]string{answer}, &Prompt{}), ours.Filters[i].Apply([]string{answer}, &Prompt{}))
 			}
 		}
 		require.Equal(t, names(theirs.Metrics), names(ours.Metrics), name)

@@ -24,6 +24,11 @@ const (
 	InstructionLoose  = "inst_level_loose_acc"
 )
 
+// instructionMetrics are the metrics of IFEval with their aggregations.
+var instructionMetrics = map[string]string{
+	PromptStrict: "mean", PromptLoose: "mean", InstructionStrict: "weighted_mean", InstructionLoose: "weighted_mean",
+}
+
 // Instruction is an instruction of an IFEval row. A program can check whether an answer follows it.
 type Instruction struct {
 	ID      string

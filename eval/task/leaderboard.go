@@ -2,60 +2,18 @@ package task
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// fieldFunction is a Python function that a field of a task file names.
-type fieldFunction struct {
-	field     *Field
-	key, name string
-}
-
-// taskFunctions are functions for fields whose name is common to several tasks. prefix is the
-// beginning of the names of the tasks that have this function.
-var taskFunctions = []struct {
-	prefix, name string
-	function     func(row *ordered.Object) (ordered.Value, error)
-}{
-	{"leaderboard_musr_", "utils.doc_to_text", musrQuestion},
-	{"leaderboard_mmlu_pro", "utils.doc_to_text", mmluProQuestion},
-	{"leaderboard_mmlu_pro", "utils.doc_to_choice", mmluProLetters},
-}
-
-// unknownFunction is the function of a field until findFunctions has found it.
-func unknownFunction(*ordered.Object) (ordered.Value, error) {
-	return nil, errors.New("the Python function is not known")
-}
-
-// findFunctions sets the functions of fields by the name of the task.
-func (r *reader) findFunctions() error {
-	for _, f := range r.functions {
-		found := false
-		for _, t := range taskFunctions {
-			if strings.HasPrefix(r.task.Name, t.prefix) && t.name == f.name {
-				f.field.function, found = t.function, true
-			}
-		}
-		if !found {
-			return fmt.Errorf("%s: %w", f.key, unsupportedFunction(f.name))
-		}
-	}
-	return nil
-}
-
 // musrQuestion is the question of MuSR: the story, the question and the numbered choices. The
 // column choices has a Python list as text.
 func musrQuestion(row *ordered.Object) (ordered.Value, error) {
-	var parts [3]string
-	for i, name := range []string{"narrative", "question", "choices"} {
-		var err error
-		if parts[i], err = columnText(row, name); err != nil {
-			return nil, err
-		}
+	parts, err := columnTexts(row, "narrative", "question", "choices")
+	if err != nil {
+		return nil, err
 	}
 	v, err := literal(parts[2])
 	list, ok := v.([]ordered.Value)
@@ -99,4 +57,25 @@ func mmluProLetters(row *ordered.Object) (ordered.Value, error) {
 		letters[i] = string(rune('A' + i))
 	}
 	return letters, err
+}
+
+// mmluProThinking is a question of MMLU-Pro that is answered step by step.
+func mmluProThinking(row *ordered.Object) (ordered.Value, error) {
+	question, err := columnText(row, "question")
+	if err != nil {
+		return nil, err
+	}
+	list, err := columnList(row, "options")
+	text := "Question:\n" + question + "\nOptions:\n"
+	for i, o := range list[:min(10, len(list))] {
+		text += string(rune('A'+i)) + ". " + strings.TrimSpace(textOf(o)) + "\n"
+	}
+	return text + "Answer: Let's think step by step.", err
+}
+
+// mmluProThoughts is the answer of an example, without its first sentence, which is part of the
+// question.
+func mmluProThoughts(row *ordered.Object) (ordered.Value, error) {
+	thoughts, err := columnText(row, "cot_content")
+	return strings.ReplaceAll(thoughts, "A: Let's think step by step. ", ""), err
 }

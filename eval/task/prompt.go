@@ -32,9 +32,16 @@ type Prompt struct {
 
 	Counted      string        // text whose words or bytes are counted for the perplexity per word or byte; empty means the target
 	Instructions []Instruction // instructions of an IFEval row
+
+	// Score scores a response by metrics of the task's own. It is nil if the metrics of the task's
+	// type are used.
+	Score func(r Response) (map[string]float64, error)
+
+	row *ordered.Object
 }
 
-// Prompt returns the prompt of a row. shots are the examples before it.
+// Prompt returns the prompt of a row. shots are the examples before it. All of them are rows that
+// Rows returned.
 func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, error) {
 	described, err := t.description(row)
 	if err != nil {
@@ -51,14 +58,16 @@ func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, err
 		}
 		before = append(before, example...)
 	}
-	row = t.converted(row)
 	q, err := t.question(row, &t.Form)
 	if err != nil {
 		return Prompt{}, err
 	}
-	p := Prompt{Right: -1, Choices: q.choices}
-	if t.prepare != nil {
-		err = t.prepare(row, &p)
+	p := Prompt{Right: -1, Choices: q.choices, row: row}
+	if t.results.prepare != nil {
+		err = t.results.prepare(row, &p)
+	}
+	if t.results.score != nil {
+		p.Score = func(r Response) (map[string]float64, error) { return t.results.score(row, r) }
 	}
 	if err == nil {
 		err = t.expect(&p, &q)
@@ -108,13 +117,6 @@ func (t *Task) description(row *ordered.Object) (string, error) {
 		return textOf(v), nil
 	}
 	return f.render(row)
-}
-
-func (t *Task) converted(row *ordered.Object) *ordered.Object {
-	if t.convert == nil {
-		return row
-	}
-	return t.convert(row)
 }
 
 // Form has the fields that make the question and the answer of a row.
@@ -275,7 +277,7 @@ func index(v ordered.Value, choices []string) (int, error) {
 // example returns the messages of a row that is an example.
 func (t *Task) example(row *ordered.Object) ([]Message, error) {
 	f := t.shotForm()
-	q, err := t.question(t.converted(row), f)
+	q, err := t.question(row, f)
 	if err != nil {
 		return nil, err
 	}

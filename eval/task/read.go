@@ -35,7 +35,9 @@ func Read(path string) (*Task, error) {
 		Generation: Generation{MaxTokens: DefaultMaxTokens},
 	}
 	r := reader{task: t, path: path, folder: filepath.Dir(path)}
-	for _, name := range slices.Sorted(maps.Keys(keys)) {
+	names := slices.Sorted(maps.Keys(keys))
+	slices.SortStableFunc(names, func(a, b string) int { return first(a) - first(b) })
+	for _, name := range names {
 		if err := r.key(name, keys[name].Node); err != nil {
 			return nil, fmt.Errorf("read task %s:%d: %s: %w", keys[name].file, keys[name].Line, name, err)
 		}
@@ -44,6 +46,14 @@ func Read(path string) (*Task, error) {
 		return nil, fmt.Errorf("read task %s: %w", path, err)
 	}
 	return t, nil
+}
+
+// first returns 0 for the key with the task's name, which other keys need, and 1 for others.
+func first(key string) int {
+	if key == "task" {
+		return 0
+	}
+	return 1
 }
 
 // keyValue is the value of a key in a task file.
@@ -120,11 +130,8 @@ type reader struct {
 	folder string
 	until  bool // the task has stop strings
 
-	functions []fieldFunction   // functions of fields that depend on the task
 	dataset   string            // value of dataset_path
 	dataFiles map[string]string // path of the file of each split
-
-	convert, results string // names of the Python functions of process_docs and process_results; empty for none
 }
 
 // ignored lists keys of the harness that have no effect here: names of data sets, since users give
@@ -134,26 +141,13 @@ var ignored = []string{
 	"should_decontaminate", "doc_to_decontamination_query", "group_alias",
 }
 
+// withFunctions lists keys whose value can be a Python function.
+var withFunctions = []string{"doc_to_text", "doc_to_target", "doc_to_choice", "process_docs", "process_results"}
+
 // key reads one key of a task file.
 func (r *reader) key(name string, n *yaml.Node) error {
-	if function, ok := functionName(n); ok {
-		switch name {
-		case "process_docs":
-			r.convert = function
-			return nil
-		case "process_results":
-			r.results = function
-			return nil
-		case "doc_to_text", "doc_to_target", "doc_to_choice":
-			if fieldFunctions[function] == nil {
-				field := map[string]*Field{"doc_to_text": &r.task.Text, "doc_to_target": &r.task.Target, "doc_to_choice": &r.task.Choices}[name]
-				field.function = unknownFunction // finish looks for the function by the task's name
-				r.functions = append(r.functions, fieldFunction{field, name, function})
-				return nil
-			}
-		default:
-			return unsupportedFunction(function)
-		}
+	if function, ok := functionName(n); ok && !slices.Contains(withFunctions, name) {
+		return unsupportedFunction(function)
 	}
 	target, ok := r.targets()[name]
 	switch {
@@ -170,12 +164,38 @@ func (r *reader) targets() map[string]any {
 	t := r.task
 	return map[string]any{
 		"task": &t.Name, "output_type": r.outputType, "metadata": r.metadata, "data": r.fileTo(&t.Data), "fewshot_data": r.fileTo(&t.FewShotData),
-		"description": t.Description.read, "doc_to_text": t.Text.read, "doc_to_target": t.Target.read, "doc_to_choice": t.Choices.read,
+		"description": t.Description.read, "doc_to_text": r.field(&t.Text), "doc_to_target": r.field(&t.Target), "doc_to_choice": r.field(&t.Choices),
+		"process_docs": functionTo(r, &t.convert), "process_results": functionTo(r, &t.results), // a function
 		"target_delimiter": &t.TargetDelimiter, "fewshot_delimiter": &t.ShotDelimiter, "num_fewshot": &t.Shots, "fewshot_config": r.examples,
 		"generation_kwargs": r.generation, "repeats": &t.Repeats, "filter_list": r.filters, "metric_list": r.metrics, "judge": r.judge,
 		"training_split": &t.Splits.Training, "validation_split": &t.Splits.Validation, "test_split": &t.Splits.Test, "fewshot_split": &t.Splits.Shots,
 		"dataset_path": &r.dataset, "dataset_kwargs": r.files, "gen_prefix": t.Prefix.read, "fewshot_as_multiturn": &t.Multiturn,
 		"cluster": &t.Cluster, "margin": &t.Margin, "chat": &t.Chat, "group": isGroup, "aggregate_metric_list": isGroup,
+	}
+}
+
+// field returns a function that reads a field: a value, or the name of a Python function.
+func (r *reader) field(f *Field) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		if _, ok := functionName(n); ok {
+			return functionTo(r, &f.function)(n)
+		}
+		return f.read(n)
+	}
+}
+
+// functionTo returns a function that reads the name of a Python function, and sets to to the
+// function that is used here.
+func functionTo[T any](r *reader, to *T) func(*yaml.Node) error {
+	return func(n *yaml.Node) (err error) {
+		name, ok := functionName(n)
+		switch {
+		case ok:
+			*to, err = findFunction[T](r.task.Name, name)
+		case n.Tag != "!!null":
+			err = errors.New("the value must be a Python function (!function module.name)")
+		}
+		return err
 	}
 }
 
@@ -254,7 +274,7 @@ func (r *reader) examples(n *yaml.Node) error {
 	t := r.task
 	return storeAll(n, "the key", map[string]any{
 		"seed": &t.ShotSeed, "same": &t.ShotColumn, "split": &t.Splits.Shots,
-		"doc_to_text": t.Shot.Text.read, "doc_to_target": t.Shot.Target.read, "doc_to_choice": t.Shot.Choices.read, "gen_prefix": t.Shot.Prefix.read,
+		"doc_to_text": r.field(&t.Shot.Text), "doc_to_target": r.field(&t.Shot.Target), "doc_to_choice": r.field(&t.Shot.Choices), "gen_prefix": t.Shot.Prefix.read,
 		"target_delimiter": &t.Shot.TargetDelimiter, "fewshot_delimiter": &t.Shot.ShotDelimiter,
 		"samples": func(value *yaml.Node) (err error) {
 			t.Examples, err = objects(value)
@@ -390,23 +410,11 @@ func (r *reader) finish() error {
 	if err := t.checkForm(); err != nil {
 		return err
 	}
-	if err := r.findFunctions(); err != nil {
-		return err
-	}
 	r.defaultFilter()
 	r.splitFiles()
-	if r.convert != "" {
-		if t.convert = conversions[t.Name+" "+r.convert]; t.convert == nil {
-			return unsupportedFunction(r.convert)
-		}
-	}
 	known := metrics[t.Type]
-	if r.results != "" {
-		f, ok := resultFunctions[t.Name+" "+r.results]
-		if !ok {
-			return unsupportedFunction(r.results)
-		}
-		known, t.prepare = f.metrics, f.prepare
+	if t.results.metrics != nil {
+		known = t.results.metrics
 	}
 	return r.checkMetrics(known)
 }

@@ -57,8 +57,17 @@ type Task struct {
 	Chat       bool    // prompts are sent as messages, through the chat template
 	Multiturn  bool    // with Chat: each example is a message of the user and one of the assistant, as by default in the harness
 
-	convert func(row *ordered.Object) *ordered.Object  // returns a row with additional columns; nil if rows are used unchanged
-	prepare func(row *ordered.Object, p *Prompt) error // adds fields to a prompt that scoring needs; nil if none are needed
+	convert rowsFunction    // changes the rows of a data set; nil if they are used unchanged
+	results resultsFunction // scores rows with metrics of its own; zero if the task's metrics do
+}
+
+// Rows returns the rows of a data set as the task uses them: changed, or without those of other
+// subjects.
+func (t *Task) Rows(rows []*ordered.Object) ([]*ordered.Object, error) {
+	if t.convert == nil {
+		return rows, nil
+	}
+	return t.convert(rows)
 }
 
 // ShotForm has the fields of a Form that examples have instead of those of the rows. Missing fields

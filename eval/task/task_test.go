@@ -126,7 +126,7 @@ func TestReadRefuses(t *testing.T) {
 		"no text":            {"task: a\ndoc_to_target: b", `"doc_to_text" or "doc_to_target" is missing`},
 		"unknown key":        {base + "doc_to_image: z", "4: doc_to_image: the key is not supported"},
 		"unknown type":       {base + "output_type: dance", `output_type: type "dance" is not supported`},
-		"unknown filter":     {base + "filter_list: [{name: f, filter: [{function: sing}]}]", `filter "sing" of "f" is not supported`},
+		"unknown filter":     {base + "filter_list: [{name: f, filter: [{function: sing}]}]", `filter "sing" of "f": not supported`},
 		"unknown metric":     {base + "metric_list: [{metric: rouge}]", `metric "rouge" of type generate_until is not supported`},
 		"other aggregation":  {base + "metric_list: [{metric: exact_match, aggregation: median}]", `aggregation "median" of metric "exact_match" is not supported`},
 		"template":           {"task: a\ndoc_to_target: b\ndoc_to_text: '{{ x'", "doc_to_text: "},
@@ -140,7 +140,7 @@ func TestReadRefuses(t *testing.T) {
 		"field function":     {"task: a\ndoc_to_target: b\ndoc_to_text: !function utils.text", `the Python function "utils.text" is not supported`},
 		"metric function":    {base + "metric_list: [{metric: !function utils.score}]", `the Python function "utils.score" is not supported`},
 		"metric setting":     {base + "metric_list: [{metric: exact_match, hf_evaluate: true}]", `setting "hf_evaluate" of a metric is not supported`},
-		"filter setting":     {base + "filter_list: [{name: f, filter: [{function: regex, flags: i}]}]", `setting "flags" of filter "regex" is not supported`},
+		"filter setting":     {base + "filter_list: [{name: f, filter: [{function: regex, flags: i}]}]", `filter "regex" of "f": the setting "flags" is not supported`},
 		"settings alone":     {base + "generation_kwargs: 5", "generation_kwargs: the value must be a mapping"},
 		"list of settings":   {base + "fewshot_config: [sampler, first_n]", "fewshot_config: the value must be a mapping"},
 		"metric alone":       {base + "metric_list: [exact_match]", "metric_list: the value must be a mapping"},
@@ -183,4 +183,27 @@ func TestReadRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "neither a file nor a built-in task (the built-in tasks are arc_challenge, arc_easy")
 	_, err = Read(t.TempDir())
 	require.ErrorContains(t, err, "a task must be a file")
+}
+
+// TestRowsOfASubject checks which rows a task about one subject keeps, for each form of subjects in
+// data sets.
+func TestRowsOfASubject(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ function, column, kept, left string }{
+		"mmmlu_sw_ke_virology":           {"virology", "Subject", "virology_test.csv_sw-KE.csv", "anatomy"},
+		"mmmlu_en_college_biology":       {"college_biology", "Subject", "college_biology", "college_biology_2"},
+		"global_mmlu_full_am_marketing":  {"marketing", "subject", "marketing", "Marketing 2"},
+		"global_mmlu_ar_social_sciences": {"social_sciences", "subject_category", "Social Sciences", "STEM"},
+		"include_base_44_greek_arts":     {"arts_humanities", "domain", "Arts & Humanities", "STEM"},
+		"mmlu_prox_de_computer_science":  {"computer_science", "category", "computer science", "law"},
+	} {
+		task := written(t, "task: "+name+"\ndoc_to_text: q\ndoc_to_target: a\nprocess_docs: !function utils.process_"+c.function+"\n")
+		rows, err := task.Rows([]*ordered.Object{NewRow(t, map[string]string{c.column: c.left}), NewRow(t, map[string]string{c.column: c.kept})})
+		require.NoError(t, err)
+		require.Len(t, rows, 1, name)
+		kept, _ := rows[0].Get(c.column)
+		require.Equal(t, c.kept, kept)
+		_, err = task.Rows([]*ordered.Object{NewRow(t, map[string]string{"other": ""})})
+		require.ErrorContains(t, err, "row 1: the row has no column", name)
+	}
 }

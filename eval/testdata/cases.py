@@ -4,6 +4,8 @@ import os
 
 import lm_eval
 
+import named
+
 
 def jsonl(rows):
     return "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows)
@@ -124,3 +126,45 @@ CASES |= {
     "leaderboard_musr_murder_mysteries": {"files": original("leaderboard/musr", "musr_murder_mysteries.yaml", "leaderboard_musr_murder_mysteries", "murder_mysteries", STORIES)},
     "leaderboard_mmlu_pro": {"files": original("leaderboard/mmlu_pro", "mmlu_pro.yaml", "leaderboard_mmlu_pro", "test", EXAMS + [dict(e, question="Once more: " + e["question"]) for e in EXAMS], EXAMS[:7])},
 }
+
+
+def functions(name, folder, settings, rows):
+    """A task of our own with the Python functions of a folder of the harness."""
+    utils = os.path.join(os.path.dirname(lm_eval.__file__), "tasks", folder, "utils.py")
+    return task(name, settings, rows) | {"utils.py": open(utils).read()}
+
+
+PICK = "output_type: multiple_choice\n"
+SUBJECTS = [dict(named.mmlu(i), category=["computer science", "law"][i % 2], subject=["anatomy", "virology"][i % 2], domain=["Arts & Humanities", "STEM"][i % 2],
+                 subject_category=["Social Sciences", "STEM"][i % 2], Subject=["anatomy", "virology_test.csv_sw-KE.csv"][i % 2]) for i in range(8)]
+LETTERS = [{"q": f"What is {i}?", "choices": ["Guilty", "Guilty of Romance", f"No. {i}"], "a": f"({'ABC'[i % 3]})"} for i in range(9)]
+LETTER_ANSWERS = ["It is (B).", "guilty of romance!", "I say: Guilty", "answer: C", "no 4", "nothing"]
+CASES |= {
+    "drop": {"files": functions("drop", "drop", "process_docs: !function utils.process_docs\nprocess_results: !function utils.process_results\ndoc_to_text: '{{passage}} {{question}}'\ndoc_to_target: \"{{answer|join(',')}}\"\n"
+                                "metric_list: [{metric: em, aggregation: mean}, {metric: f1, aggregation: mean}]\n", [named.drop(i) for i in range(20)]),
+             "answers": ["the river", "12", "12.0", "Answer is A", "4 May 1902", "O'Neil and the river", "B side 4", "", "May 1905, 4"]},
+    "truthfulqa_gen": {"files": functions("truthfulqa_gen", "truthfulqa", "process_docs: !function utils.process_docs_gen\nprocess_results: !function utils.process_results_gen\ndoc_to_text: '{{question}}'\ndoc_to_target: ' '\n"
+                                          "metric_list: [" + ", ".join("{metric: %s_%s, aggregation: mean}" % (m, k) for m in ("bleu", "rouge1", "rouge2", "rougeL") for k in ("max", "acc", "diff")) + "]\n", [named.truth(i) for i in range(20)]),
+                       "answers": ["Bob left the bread in Oslo.", "I have no comment", "Then it rained . The baker left 2 cups , and that is it .", "Zoë's \"old\" map: $3 — in São Paulo!", ""]},
+    "truthfulqa_mc2": {"files": functions("truthfulqa_mc2", "truthfulqa", PICK + "process_results: !function utils.process_results_mc2\ndoc_to_text: '{{question}}'\ndoc_to_choice: '{{mc2_targets.choices}}'\ndoc_to_target: 0\n"
+                                          "metric_list: [{metric: acc}]\n", [named.mc1(i) for i in range(20)])},
+    "gpqa_main_zeroshot": {"files": functions("gpqa_main_zeroshot", "gpqa/zeroshot", PICK + "process_docs: !function utils.process_docs\ndoc_to_text: '{{Question}} {{choice1}} {{choice2}} {{choice3}} {{choice4}}'\n"
+                                              "doc_to_choice: ['(A)', '(B)', '(C)', '(D)']\ndoc_to_target: answer\n", [named.gpqa(i) for i in range(20)])},
+    "gpqa_main_generative_n_shot": {"files": functions("gpqa_main_generative_n_shot", "gpqa/generative", "process_docs: !function utils.process_docs\ndoc_to_text: '{{Question}} {{choice1}} {{choice2}} {{choice3}} {{choice4}}'\n"
+                                                       "doc_to_target: answer\nmetric_list: [{metric: exact_match}]\n", [named.gpqa(i) for i in range(20)]), "answers": ["(A)", "(B)"]},
+    "leaderboard_gpqa_main": {"files": functions("leaderboard_gpqa_main", "leaderboard/gpqa", PICK + "process_docs: !function utils.process_docs\ndoc_to_text: '{{Question}} {{choice1}} {{choice2}} {{choice3}} {{choice4}}'\n"
+                                                 "doc_to_choice: ['(A)', '(B)', '(C)', '(D)']\ndoc_to_target: answer\n", [named.gpqa(i) for i in range(20)])},
+    "mmlu_pro_law": {"files": functions("mmlu_pro_law", "mmlu_pro", "process_docs: !function utils.process_law\ndoc_to_text: !function utils.doc_to_text\ndoc_to_target: answer\nfewshot_split: test\n"
+                                        "fewshot_config: {sampler: first_n, doc_to_text: !function utils.fewshot_to_text, doc_to_target: !function utils.fewshot_to_target}\nmetric_list: [{metric: exact_match}]\n",
+                                        [dict(named.mmlu_pro(i), category=["law", "physics"][i % 2]) for i in range(40)]), "num_fewshot": 2, "answers": ["A", "B", "C"]},
+    "mmlu_pro_computer_science": {"files": functions("mmlu_pro_computer_science", "mmlu_pro", "process_docs: !function utils.process_computer_science\ndoc_to_text: question\ndoc_to_target: '{{answer}}'\n"
+                                                     "metric_list: [{metric: exact_match}]\n", SUBJECTS), "answers": ["0", "1"]},
+    "letters": {"files": task("letters", "doc_to_text: q\ndoc_to_target: a\nmetric_list: [{metric: exact_match}]\nfilter_list:\n"
+                              "- {name: plain, filter: [{function: multi_choice_regex, regex_pattern: '(\\([A-C]\\))'}, {function: take_first}]}\n"
+                              "- {name: loose, filter: [{function: multi_choice_regex, regex_pattern: '(\\([A-C]\\))', group_select: -1, ignore_case: true, ignore_punctuation: true, regexes_to_ignore: ['!', 'say']}, {function: take_first}]}\n"
+                              "- {name: mapped, filter: [{function: map, mapping_dict: {'answer: C': '(C)', 'no 4': '(A)'}, default_value: '(B)'}, {function: take_first}]}\n", LETTERS), "answers": LETTER_ANSWERS},
+}
+for prefix, folder, column in (("global_mmlu_full_en", "global_mmlu/full/en", "anatomy"), ("global_mmlu_en", "global_mmlu/default/en", "social_sciences"),
+                               ("include_base_44_greek", "include/default/Greek", "arts_humanities")):
+    name = f"{prefix}_{column}"
+    CASES[name] = {"files": functions(name, folder, PICK + f"process_docs: !function utils.process_{column}\ndoc_to_text: question\ndoc_to_choice: choices\ndoc_to_target: answer\n", SUBJECTS)}

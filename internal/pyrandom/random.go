@@ -99,6 +99,14 @@ func (r *Random) Float() float64 {
 // Choice returns one of the indices 0 to n-1, as the method choices does for each of its draws.
 func (r *Random) Choice(n int) int { return int(r.Float() * float64(n)) }
 
+// Shuffle puts n elements into random order, as the method shuffle does. swap exchanges two of
+// them.
+func (r *Random) Shuffle(n int, swap func(i, j int)) {
+	for i := n - 1; i > 0; i-- {
+		swap(i, r.below(i+1))
+	}
+}
+
 // Sample returns k different indices of a population of n, as the method sample does. k must not be
 // larger than n.
 func (r *Random) Sample(n, k int) []int {

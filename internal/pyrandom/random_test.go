@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDrawsOfPython compares samples, numbers and choices with those that Python has drawn
-// (testdata/record.py), for seeds of one and of two words and for both ways to sample.
+// TestDrawsOfPython compares samples, numbers, choices and shuffles with those that Python has
+// drawn (testdata/record.py), for seeds of one and of two words and for both ways to sample.
 func TestDrawsOfPython(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/python.json")
@@ -22,6 +22,8 @@ func TestDrawsOfPython(t *testing.T) {
 		Samples [][]int `json:"samples"`
 		Float   float64 `json:"float"`
 		Choices []int   `json:"choices"`
+
+		Shuffled []int `json:"shuffled"` // the numbers from 0, shuffled
 	}
 	require.NoError(t, json.Unmarshal(text, &all))
 	require.NotEmpty(t, all)
@@ -36,5 +38,11 @@ func TestDrawsOfPython(t *testing.T) {
 		for _, want := range c.Choices {
 			require.Equal(t, want, r.Choice(c.N), "%+v", c)
 		}
+		list := make([]int, len(c.Shuffled))
+		for i := range list {
+			list[i] = i
+		}
+		r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		require.Equal(t, c.Shuffled, list, "%+v", c)
 	}
 }

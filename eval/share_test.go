@@ -1,0 +1,133 @@
+package eval_test
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/eval/task"
+)
+
+// shareCase is a task file of the harness, and what the harness computes for two made-up rows.
+type shareCase struct {
+	harnessCase
+	File     string            `json:"file"`
+	Reason   string            `json:"reason"` // why the harness does not run the task; empty if it does
+	Rows     []json.RawMessage `json:"rows"`
+	Examples []json.RawMessage `json:"examples"`
+}
+
+// TestShareOfTaskFiles prints the share of the task files of lm-eval that run here: the prompts,
+// targets and scores of two made-up rows are the harness's. The other files are counted by reason.
+// `make harness` records what the harness computes.
+func TestShareOfTaskFiles(t *testing.T) {
+	recorded := os.Getenv("INGOT_HARNESS")
+	if recorded == "" {
+		t.Skip("the share of the harness's task files that run is not measured: `make harness` installs the package lm-eval and measures it")
+	}
+	f, err := os.Open(recorded)
+	require.NoError(t, err)
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 64<<20)
+	require.True(t, lines.Scan())
+	var head struct {
+		Folder  string `json:"folder"`
+		Version string `json:"version"`
+	}
+	require.NoError(t, json.Unmarshal(lines.Bytes(), &head))
+	require.Equal(t, "0.4.13", head.Version)
+	all, reasons := 0, map[string][]string{}
+	for lines.Scan() {
+		var c shareCase
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &c))
+		all++
+		if reason := c.run(t, head.Folder); reason != "" {
+			reasons[reason] = append(reasons[reason], c.File)
+		}
+	}
+	require.NoError(t, lines.Err())
+	require.Positive(t, all)
+	others := 0
+	for _, reason := range slices.SortedFunc(maps.Keys(reasons), func(a, b string) int { return cmp.Compare(len(reasons[b]), len(reasons[a])) }) {
+		others += len(reasons[reason])
+		t.Logf("%5d %s (%s)", len(reasons[reason]), reason, reasons[reason][0])
+	}
+	share := float64(all-others) / float64(all)
+	t.Logf("%d of %d task files run: %.1f %%", all-others, all, 100*share)
+}
+
+// failure ends a comparison; its message is the reason why a task does not run.
+type failure struct{ message string }
+
+func (f *failure) Errorf(format string, args ...any) { f.message = fmt.Sprintf(format, args...) }
+func (f *failure) FailNow()                          { panic(f) }
+func (f *failure) Helper()                           {}
+
+// run returns the reason why a task does not run, or an empty text.
+func (c *shareCase) run(t *testing.T, folder string) (reason string) {
+	if c.Reason != "" {
+		return kindOf(c.Reason)
+	}
+	run, err := os.MkdirTemp(t.TempDir(), "")
+	require.NoError(t, err)
+	defer os.RemoveAll(run)
+	f := &failure{}
+	defer func() {
+		if v := recover(); v == f {
+			reason = "another result: " + kindOf(reportOf(f.message))
+		} else if v != nil {
+			panic(v)
+		}
+	}()
+	one, err := task.Read(filepath.Join(folder, c.File))
+	if err != nil {
+		return kindOf(strings.TrimPrefix(err.Error(), "read task "+folder+"/"))
+	}
+	one.Data = writeRows(t, run, "rows.jsonl", c.Rows)
+	if one.Splits.Examples() != one.Splits.Rows() {
+		one.FewShotData = writeRows(t, run, "examples.jsonl", c.Examples)
+	}
+	c.compare(f, filepath.Join(run, "run"), []*task.Task{one}, nil)
+	return ""
+}
+
+func writeRows(t *testing.T, folder, name string, rows []json.RawMessage) string {
+	t.Helper()
+	var text strings.Builder
+	for _, r := range rows {
+		text.Write(r)
+		text.WriteByte('\n')
+	}
+	path := filepath.Join(folder, name)
+	require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o600))
+	return path
+}
+
+// reportOf returns the error in a message of testify, without the trace.
+func reportOf(message string) string {
+	_, text, _ := strings.Cut(message, "Error:")
+	text, _, _ = strings.Cut(text, "Test:")
+	return strings.Join(strings.Fields(text), " ")
+}
+
+var (
+	place  = regexp.MustCompile(`^\S+(:\d+)?: `)
+	quoted = regexp.MustCompile(`"[^"]*"|'[^']*'|\d+|/\S+`)
+)
+
+// kindOf returns a message without what differs between tasks.
+func kindOf(message string) string {
+	message = quoted.ReplaceAllString(place.ReplaceAllString(message, ""), "…")
+	return message[:min(len(message), 100)]
+}

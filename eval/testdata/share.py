@@ -1,0 +1,197 @@
+"""Writes what lm-evaluation-harness computes for each of its task files and two made-up rows, as lines of JSON.
+
+share.py OUTPUT [FOLDER ...]: only the task files in these folders of lm_eval/tasks. It needs lm-eval 0.4.13."""
+import contextlib
+import copy
+import glob
+import importlib.metadata
+import io
+import json
+import logging
+import os
+import random
+import sys
+import tempfile
+import traceback
+
+os.environ.update({"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "DISABLE_MULTIPROC": "1", "TQDM_DISABLE": "1"})
+CACHE = tempfile.TemporaryDirectory()
+os.environ["HF_HOME"] = CACHE.name
+
+import datasets  # noqa: E402
+import lm_eval  # noqa: E402
+import numpy  # noqa: E402
+from lm_eval.api.task import ConfigurableTask  # noqa: E402
+from lm_eval.evaluator import evaluate  # noqa: E402
+from lm_eval.tasks._yaml_loader import load_yaml  # noqa: E402
+
+import invented  # noqa: E402
+import madeup  # noqa: E402
+import named  # noqa: E402
+
+TASKS = os.path.join(os.path.dirname(lm_eval.__file__), "tasks")
+ROWS, EXAMPLES = 2, 12  # made-up ones
+NAMED = 20  # rows by hand
+SPLITS = ("training_split", "validation_split", "test_split", "fewshot_split")
+
+
+class Rows(list):
+    """A data set for the search of rows, which is faster than one of the package datasets."""
+
+    @property
+    def features(self):
+        return {k: None for k in (self[0] if len(self) else {})}
+
+    column_names = property(lambda self: list(self.features))
+
+    def __getitem__(self, key):
+        return [r[key] for r in self] if isinstance(key, str) else list.__getitem__(self, key)
+
+    def filter(self, keep, **kwargs):
+        return Rows(r for r in self if keep(r))
+
+    def map(self, change, **kwargs):
+        return Rows({**r, **change(dict(r))} for r in self)
+
+
+class Task(ConfigurableTask):
+    """A task whose data set is made up."""
+
+    made = None
+
+    def download(self, *args, **kwargs):
+        self.dataset = self.made
+
+
+def task_files(folders):
+    for folder in folders or [""]:
+        for path in sorted(glob.glob(os.path.join(TASKS, folder, "**", "*.yaml"), recursive=True)):
+            try:
+                config = load_yaml(path, resolve_func=False)
+            except Exception:
+                continue
+            if isinstance(config.get("task"), str) and "group" not in config:
+                yield path, config
+
+
+def splits(config):
+    names = {config.get(s) for s in SPLITS} | {(config.get("fewshot_config") or {}).get("split")}
+    evaluated = config.get("test_split") or config.get("validation_split")
+    return evaluated, {n for n in names if n}
+
+
+def once(change):
+    """Returns process_docs with its results kept by data set, as the package datasets keeps them for the data sets of a hub."""
+    kept = {}
+
+    def changed(data, **kwargs):
+        if id(data) not in kept:
+            kept[id(data)] = change(data, **kwargs)
+        return kept[id(data)]
+
+    return changed
+
+
+def build(config, rows, make):
+    """Returns the task on its rows. The last rows are those of the other splits."""
+    evaluated, names = splits(config)
+    Task.made = {n: make(rows[:-EXAMPLES] if n == evaluated else rows[-EXAMPLES:]) for n in names}
+    config = {k: v for k, v in copy.deepcopy(config).items() if k not in ("tag", "group", "task_list")}
+    if callable(config.get("process_docs")):
+        config["process_docs"] = once(config["process_docs"])
+    random.seed(0)
+    numpy.random.seed(1234)
+    return Task(config=config)
+
+
+def run(task, answers):
+    model = invented.Invented(answers)
+    task.set_fewshot_seed(1234)
+    r = evaluate(model, {"tasks": {task.config.task: task}, "groups": {}, "group_map": {}}, bootstrap_iters=0, confirm_run_unsafe_code=True)
+    return model, r
+
+
+def answers(task):
+    """Returns answers that are right, wrong, or in the form that tasks often ask for."""
+    targets = []
+    for doc in task.eval_docs:
+        target = task.doc_to_target(doc)
+        if isinstance(target, list) and target:
+            target = target[0]
+        if isinstance(target, int) and task.config.doc_to_choice is not None:
+            target = task.doc_to_choice(doc)[target]
+        targets.append(str(target))
+    return targets + [f"So the answer is ({t}).\n" for t in targets] + [f"{t}\n\nMore." for t in targets] + ["the answer is (A)", "B", "It is 4.\n#### 4", "no idea", ""]
+
+
+def attempt(config, rows, make):
+    task = build(config, rows, make)
+    if len(task.eval_docs) != len(rows) - EXAMPLES:
+        raise LookupError("rows were removed")
+    shots = task.config.num_fewshot or 0
+    evaluated, _ = splits(config)
+    if shots and (task.config.fewshot_split or evaluated) == evaluated and not task.fewshot_cfg.samples:
+        task.set_config("num_fewshot", min(shots, 1))
+    return task, *run(task, answers(task))
+
+
+def search(config, known):
+    """Finds columns with which the task runs. known has those of similar tasks."""
+    guess = copy.deepcopy(known) or madeup.Guess(config)
+    seen = None
+    for _ in range(madeup.TRIES):
+        try:
+            attempt(config, guess.rows(ROWS + EXAMPLES, True), Rows)
+            return guess, None
+        except Exception as e:
+            seen = seen or e
+            guess.learn(e)
+    return None, seen
+
+
+def like(config):
+    """Returns what two tasks have in common that need the same columns."""
+    return repr([(k, str(config.get(k))) for k in ("doc_to_text", "doc_to_target", "doc_to_choice", "process_docs", "process_results", "description")])
+
+
+def record(path, known):
+    try:
+        config = load_yaml(path)
+    except BaseException as e:
+        return {"reason": f"the harness does not load it: {type(e).__name__}: {e}"[:200]}
+    if "class" in config:
+        return {"reason": "the task is a Python class"}
+    rows = named.rows(os.path.relpath(path, TASKS), NAMED + EXAMPLES)
+    if rows is None:
+        key = like(load_yaml(path, resolve_func=False))
+        guess, error = search(config, known.get(key))
+        if guess is None:
+            return {"reason": f"no rows found: {type(error).__name__}: {error}"[:200]}
+        known[key] = guess
+        rows = guess.rows(ROWS + EXAMPLES)
+    try:
+        task, model, r = attempt(config, rows, datasets.Dataset.from_list)
+    except Exception as e:
+        return {"reason": f"the harness fails: {type(e).__name__}: {e}"[:200]}
+    return {"name": task.config.task, "num_fewshot": task.config.num_fewshot or 0, "rows": rows[:-EXAMPLES], "examples": rows[-EXAMPLES:], "asked": invented.plain(model.asked),
+            "samples": invented.samples(r["samples"]), "results": {t: {k: v for k, v in scores.items() if "_stderr" not in k} for t, scores in invented.results(r["results"]).items()}}
+
+
+def main():
+    logging.disable(logging.CRITICAL)
+    datasets.disable_progress_bars()
+    datasets.disable_caching()
+    known = {}
+    with open(sys.argv[1], "w") as out:
+        out.write(json.dumps({"folder": TASKS, "version": importlib.metadata.version("lm-eval")}) + "\n")
+        for path, config in task_files(sys.argv[2:]):
+            with contextlib.redirect_stdout(io.StringIO()):
+                try:
+                    made = record(path, known)
+                except BaseException as e:  # a function may end the process
+                    made = {"reason": f"the harness fails: {type(e).__name__}: {traceback.format_exc(limit=-1)}"[-200:]}
+            out.write(json.dumps({"file": os.path.relpath(path, TASKS), **made}, ensure_ascii=False, default=str) + "\n")
+
+
+if __name__ == "__main__":
+    main()
