@@ -18,6 +18,7 @@ import (
 	"github.com/ingot-run/ingot/bench"
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
 func newBench() *cobra.Command {
@@ -95,7 +96,7 @@ func (b *benchFlags) run(cmd *cobra.Command, _ []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, remove()) }()
 	if b.weights.write != "" && b.mode == "" {
-		cmd.PrintErrf("wrote %s\n", path)
+		cmd.PrintErrf("wrote %s\n", textfmt.Printable(path))
 		return nil
 	}
 	records, err := b.measure(cmd.Context(), cfg, path, cases)
@@ -201,7 +202,7 @@ func writeTo(cmd *cobra.Command, what, path string, write func(io.Writer) error)
 	if err := errors.Join(write(f), f.Close()); err != nil {
 		return fmt.Errorf("write %s to %s: %w", what, path, err)
 	}
-	cmd.PrintErrf("%s written to %s\n", what, path)
+	cmd.PrintErrf("%s written to %s\n", what, textfmt.Printable(path))
 	return nil
 }
 

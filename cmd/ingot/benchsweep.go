@@ -8,6 +8,7 @@ import (
 	"github.com/ingot-run/ingot/bench/kernels"
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/config/launch"
+	"github.com/ingot-run/ingot/internal/textfmt"
 	"github.com/ingot-run/ingot/metal"
 )
 
@@ -59,9 +60,9 @@ func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags,
 		return err
 	}
 	if path != config.GeometryFile() {
-		cmd.PrintErrf("geometry written to %s; move it to %s to use it\n", path, config.GeometryFile())
+		cmd.PrintErrf("geometry written to %s; move it to %s to use it\n", textfmt.Printable(path), textfmt.Printable(config.GeometryFile()))
 		return nil
 	}
-	cmd.PrintErrf("geometry written to %s; it is used from now on\n", path)
+	cmd.PrintErrf("geometry written to %s; it is used from now on\n", textfmt.Printable(path))
 	return nil
 }

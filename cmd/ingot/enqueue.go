@@ -223,7 +223,7 @@ func warnOfNoWorker(cmd *cobra.Command, q *redisqueue.Queue, alias string, model
 		case err != nil:
 			return err
 		case workers == 0 && loads >= 0:
-			cmd.PrintErrf("worker %s loads the model for model name %q: %s wait for it\n", fleet[loads].Name, name, rows)
+			cmd.PrintErrf("worker %s loads the model for model name %q: %s wait for it\n", textfmt.Printable(fleet[loads].Name), name, rows)
 		case workers == 0 && name != alias:
 			cmd.PrintErrf("no worker serves model name %q: %s wait for one. To send all rows to %q, cancel the batch and queue the file with --unknown-fields ignore\n",
 				name, rows, alias)

@@ -93,7 +93,7 @@ func (o *outputFlags) open(cmd *cobra.Command) (*export.Output, error) {
 	}
 	out := &export.Output{
 		Path: o.path, Format: export.FormatOf(o.path), Ordered: o.ordered, Failed: o.failed,
-		Stdout: cmd.OutOrStdout(), Summary: func(text string) { cmd.PrintErrln(text) },
+		Stdout: cmd.OutOrStdout(), Summary: func(text string) { cmd.PrintErrln(textfmt.Printable(text)) },
 	}
 	if o.format != "" {
 		out.Format = export.Format(o.format)

@@ -184,6 +184,19 @@ func TestFailedRowsCanBeRunAgain(t *testing.T) {
 	require.Contains(t, r.stderr, "second.csv: 1 record\n")
 }
 
+// TestSummariesPrintNoEscapes: control characters in the names of files are escaped.
+func TestSummariesPrintNoEscapes(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	in := write(t, "in.csv", "id,text\na,Name the capital of Finland.\nb\n")
+	out, failed := filepath.Join(folder, "out\x1b[31m.csv"), filepath.Join(folder, "failed\u009b31m.csv")
+	r := ingot(t, "", answering(in, out, "--failed", failed)...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, `out\x1b[31m.csv: 1 record, 1 dropped (failed 1); 1 row in `+folder+`/failed\u009b31m.csv`)
+	require.NotContains(t, r.stderr, "\x1b")
+	require.NotContains(t, r.stderr, "\u009b")
+}
+
 // TestOrdered: with --ordered, batch lines have the order of the input, and a run can continue
 // them.
 func TestOrdered(t *testing.T) {

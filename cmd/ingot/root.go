@@ -63,10 +63,11 @@ func usagef(format string, args ...any) error {
 func newRoot() *cobra.Command {
 	version := false
 	root := &cobra.Command{
-		Use:           "ingot",
-		Short:         "Generate text in bulk: a file of prompts in, a file of answers out",
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		Use:               "ingot",
+		Short:             "Generate text in bulk: a file of prompts in, a file of answers out",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return checkGiven(cmd.Flags()) },
 		Args: func(cmd *cobra.Command, args []string) error {
 			if version {
 				return nil
@@ -157,6 +158,17 @@ func withSimilarFlag(cmd *cobra.Command, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w; did you mean --%s?", err, near)
+}
+
+// checkGiven returns an error if a flag that names something is given with an empty value, as with
+// an unset variable of a script.
+func checkGiven(flags *pflag.FlagSet) error {
+	for _, name := range []string{"batch", "code", "extract", "failed", "input", "template"} {
+		if f := flags.Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
+			return usagef("--%s: the value is empty: give one, or leave out the flag", name)
+		}
+	}
+	return nil
 }
 
 func noneGiven(*cobra.Command, []string) error { return usagef("a command is missing") }

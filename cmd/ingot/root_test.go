@@ -103,6 +103,24 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
+// TestEmptyNamesAreRefused: a flag that got the value of an unset variable does not count as left
+// out.
+func TestEmptyNamesAreRefused(t *testing.T) {
+	t.Parallel()
+	for flag, args := range map[string][]string{
+		"batch":    {"enqueue", "a", "--redis", "redis://x"},
+		"code":     {"retry", "b", "--redis", "redis://x"},
+		"extract":  {"export", "a", "-o", "b.csv"},
+		"failed":   {"run", "a", "-o", "b.csv", "--model", "m"},
+		"input":    {"results", "b", "--redis", "redis://x", "-o", "b.csv"},
+		"template": {"run", "a", "-o", "b", "--model", "m"},
+	} {
+		r := ingot(t, "", append(args, "--"+flag, "")...)
+		require.Equal(t, exitUsage, r.code, r.stderr)
+		require.Contains(t, r.stderr, "--"+flag+": the value is empty: give one, or leave out the flag")
+	}
+}
+
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "missing")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ingot-run/ingot/internal/textfmt"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/redisqueue"
 )
@@ -62,7 +63,7 @@ func stalled(ctx context.Context, q *redisqueue.Queue, aliases []string) (string
 			reasons = append(reasons, fmt.Sprintf("model name %q is paused: the rows wait for \"ingot resume %s\"", alias, alias))
 		case serves:
 		case loads >= 0:
-			reasons = append(reasons, fmt.Sprintf("worker %s loads the model for model name %q: waiting for it", fleet[loads].Name, alias))
+			reasons = append(reasons, fmt.Sprintf("worker %s loads the model for model name %q: waiting for it", textfmt.Printable(fleet[loads].Name), alias))
 		default:
 			reasons = append(reasons, fmt.Sprintf("no worker serves model name %q: waiting for one", alias))
 		}

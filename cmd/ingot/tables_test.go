@@ -155,6 +155,10 @@ func TestFailedReplacesOnlyItsFile(t *testing.T) {
 	r = ingot(t, "", answering(in, out, "--failed", out+".answers.jsonl")...)
 	require.Equal(t, exitUsage, r.code)
 	require.Contains(t, r.stderr, "is the name of a file of answers")
+	r = ingot(t, "", answering(in, filepath.Join(folder, "y.csv"), "--failed", filepath.Join(folder, "missing", "f.csv"))...)
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, "f.csv: no such file or directory")
+	require.NoFileExists(t, filepath.Join(folder, "y.csv.answers.jsonl"), "no row is answered before")
 }
 
 // TestEveryRecordIsInOneFile: records that cannot be read are in the file of failed rows, with what
@@ -329,4 +333,25 @@ func TestFailedLinesAreShown(t *testing.T) {
 	r = ingot(t, "", answering(whole, filepath.Join(folder, "whole.csv"), "--failed", failed)...)
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.NotContains(t, readCSV(t, failed)[0], "line", "every row has columns")
+
+	array := write(t, "in.json", `[{"text":"Name the capital of Finland."},17,["x"]]`)
+	r = ingot(t, "", answering(array, filepath.Join(folder, "array.csv"), "--failed", failed)...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Equal(t, []string{"17", `["x"]`}, column(readCSV(t, failed), "line"))
+	japanese := write(t, "japanese.jsonl", `{"text":"Name the capital of Finland."}`+"\nno JSON\x93\n")
+	r = ingot(t, "", answering(japanese, filepath.Join(folder, "japanese.csv"), "--encoding", "shift_jis", "--failed", failed)...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Equal(t, []string{"no JSON\uFFFD"}, column(readCSV(t, failed), "line"))
+}
+
+// TestFailedLinesAreJSON: also those of records with a field whose name is empty.
+func TestFailedLinesAreJSON(t *testing.T) {
+	t.Parallel()
+	failed := filepath.Join(t.TempDir(), "failed.jsonl")
+	in := write(t, "in.jsonl", `{"text":"Name the capital of Finland."}`+"\n"+`{"":2,"x":`+"\n")
+	r := ingot(t, "", answering(in, filepath.Join(t.TempDir(), "out.csv"), "--failed", failed)...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	var row map[string]any
+	require.NoError(t, json.Unmarshal([]byte(readFile(t, failed)), &row))
+	require.InDelta(t, 2, row[""], 0)
 }

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ingot-run/ingot/files/table"
 )
@@ -20,9 +23,6 @@ type FailedRows struct {
 	columns []table.Column // those of the input, and table.ReasonColumn
 	out     table.Writer   // nil until a row is written as a record rather than as its line
 }
-
-// lineColumn has the line of a row from which no fields could be read.
-const lineColumn = "line"
 
 // NewFailedRows returns a FailedRows that writes to w. If the input consists of JSON objects on
 // lines, Batch and Simple write a failed row as its line with the reason in it. Otherwise a row is
@@ -45,7 +45,7 @@ func (f *FailedRows) write(record table.Record, reason string) error {
 		return err
 	}
 	if len(record.Fields) == 0 && record.Line != nil {
-		record.Fields = []table.Field{{Name: lineColumn, Value: textValue(string(record.Line))}}
+		record.Fields = []table.Field{{Name: table.LineColumn, Value: textValue(string(record.Line))}}
 	}
 	record.Fields = append(slices.Clone(record.Fields), table.Field{Name: table.ReasonColumn, Value: textValue(reason)})
 	return f.out.Write(record)
@@ -64,11 +64,12 @@ func lineWith(r table.Record, reason json.RawMessage) []byte {
 		return fmt.Appendf(start[:len(start):len(start)], "%q:%s}", table.ReasonColumn, reason)
 	}
 	if len(fields) == 0 || !json.Valid(line) {
-		fields = append(slices.Clone(fields), table.Field{Name: lineColumn, Value: textValue(string(line))})
+		fields = append(slices.Clone(fields), table.Field{Name: table.LineColumn, Value: textValue(string(line))})
 	}
 	object := []byte("{")
 	for _, field := range fields {
-		object = fmt.Appendf(object, "%s:%s,", textValue(field.Name), field.Value)
+		name, _ := json.Marshal(field.Name) //nolint:errchkjson // a string can always be written
+		object = fmt.Appendf(object, "%s:%s,", name, field.Value)
 	}
 	return fmt.Appendf(object, "%q:%s}", table.ReasonColumn, reason)
 }
@@ -94,8 +95,14 @@ func (f *FailedRows) close() error {
 }
 
 // CheckFailed returns an error if a file of failed rows with this path would replace a file that is
-// not one.
+// not one, or cannot be created in its folder. An empty path is that of no file.
 func CheckFailed(path string) error {
+	if path == "" || isSpecial(path) {
+		return nil
+	}
+	if err := unix.Access(filepath.Dir(path), unix.W_OK); err != nil {
+		return fmt.Errorf("create %s: %w", path, err)
+	}
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 		return nil //nolint:nilerr // there is no file to replace

@@ -36,7 +36,7 @@ func FormatOf(path string) Format {
 		return CSV
 	case ".tsv", ".tab":
 		return TSV
-	case ".parquet":
+	case ".parquet", ".pq":
 		return Parquet
 	}
 	return Batch

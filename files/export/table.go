@@ -132,13 +132,13 @@ func (t *tableMaker) columns() ([]table.Column, error) {
 // be read, these include a column for the lines.
 func (t *tableMaker) failedColumns(input []table.Column) ([]table.Column, error) {
 	columns := slices.Clone(input)
-	if t.options.Failed.format != Simple && !slices.Contains(table.Names(input), lineColumn) {
+	if t.options.Failed.format != Simple && !slices.Contains(table.Names(input), table.LineColumn) {
 		unread, err := t.hasUnreadLines()
 		if err != nil {
 			return nil, err
 		}
 		if unread {
-			columns = append(columns, table.Column{Name: lineColumn, Kind: table.String})
+			columns = append(columns, table.Column{Name: table.LineColumn, Kind: table.String})
 		}
 	}
 	return append(columns, table.Column{Name: table.ReasonColumn, Kind: table.String}), nil

@@ -101,7 +101,7 @@ func TestRowsAsText(t *testing.T) {
 func TestFormatsOfPaths(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]export.Format{
-		"a.csv": export.CSV, "a.CSV": export.CSV, "a.tsv": export.TSV, "a.tab": export.TSV, "a.parquet": export.Parquet, "a.jsonl": export.Batch, "a": export.Batch, "-": export.Batch,
+		"a.csv": export.CSV, "a.CSV": export.CSV, "a.tsv": export.TSV, "a.tab": export.TSV, "a.parquet": export.Parquet, "a.pq": export.Parquet, "a.jsonl": export.Batch, "a": export.Batch, "-": export.Batch,
 		"a.csv.gz": export.CSV, "a.tsv.zst": export.TSV, "a.gz": export.Batch, "csv": export.Batch,
 	} {
 		require.Equal(t, want, export.FormatOf(path), path)

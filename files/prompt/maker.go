@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/files/table"
 	"github.com/ingot-run/ingot/openai"
 )
@@ -30,11 +30,11 @@ func (o Options) AsIs() bool {
 
 type maker struct {
 	o     Options
-	shape *shape              // nil for text, and if a template makes the messages
-	raw   bool                // records are requests, which get at most a system message and defaults
-	plain bool                // records are lines of a text file; each is a user's message
-	keep  bool                // a last message of the assistant is kept, so that the answer continues it
-	ids   map[uint64]struct{} // hashes of the custom_ids of earlier records
+	shape *shape      // nil for text, and if a template makes the messages
+	raw   bool        // records are requests, which get at most a system message and defaults
+	plain bool        // records are lines of a text file; each is a user's message
+	keep  bool        // a last message of the assistant is kept, so that the answer continues it
+	names *rows.Names // custom_ids of earlier records
 }
 
 // UseError means that neither the options nor the columns show how the records become requests.
@@ -70,7 +70,7 @@ func placeholder(column string) string {
 // columns are the columns of the input, or nil if each record has its own. sample has the first
 // records. notice describes the shape that was guessed, or is empty.
 func newMaker(o Options, lines bool, columns []table.Column, sample []table.Record) (m *maker, notice string, err error) {
-	m = &maker{o: o, ids: map[uint64]struct{}{}}
+	m = &maker{o: o, names: rows.NewNames()}
 	for _, d := range o.Defaults {
 		m.keep = m.keep || d.Setting.Name == "continue_final_message" && string(d.Value) == "true"
 	}
@@ -260,14 +260,12 @@ func (m *maker) id(r table.Record) string {
 		if id = string(v); v[0] == '"' && json.Unmarshal(v, &id) != nil || id == "" || len(id) > openai.MaxCustomID {
 			continue
 		}
-		h := fnv.New64a()
-		h.Write([]byte(id))
-		if _, taken := m.ids[h.Sum64()]; taken {
-			return ""
+		if !m.names.Take(id) {
+			break
 		}
-		m.ids[h.Sum64()] = struct{}{}
 		return id
 	}
+	m.names.MakeUp(r.Number) // as the reader of the lines does, so that no later record has this name
 	return ""
 }
 

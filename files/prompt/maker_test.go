@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/files/table"
 	"github.com/ingot-run/ingot/openai"
 )
@@ -37,14 +38,16 @@ func TestPlaceholders(t *testing.T) {
 func TestNamesOfRequests(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", openai.MaxCustomID)
-	m := &maker{ids: map[uint64]struct{}{}}
+	m := &maker{names: rows.NewNames()}
 	for _, c := range []struct{ record, want string }{
 		{`{"id":"a","custom_id":"b"}`, "b"}, {`{"id":"a"}`, "a"}, {`{"id":"a"}`, ""}, {`{"custom_id":"a","id":"new"}`, ""}, {`{"id":5}`, "5"}, {`{"id":-1.5}`, "-1.5"},
 		{`{"custom_id":"","id":"c"}`, "c"}, {`{"custom_id":null,"id":"d"}`, "d"}, {`{"custom_id":[1],"id":"e"}`, "e"}, {`{"custom_id":{},"id":"f"}`, "f"},
 		{`{"custom_id":true,"id":"g"}`, "g"}, {`{"custom_id":false,"id":"h"}`, "h"}, {`{"custom_id":"` + long + `x","id":"i"}`, "i"}, {`{"id":"` + long + `"}`, long}, {`{"x":1}`, ""},
 	} {
-		require.Equal(t, c.want, m.id(table.Record{Fields: fieldsOf(t, c.record)}), "%.60s", c.record)
+		require.Equal(t, c.want, m.id(table.Record{Number: 7, Fields: fieldsOf(t, c.record)}), "%.60s", c.record)
 	}
+	require.Empty(t, m.id(table.Record{Number: 20, Fields: fieldsOf(t, `{"id":"line-7"}`)}), "the name of an earlier record without one")
+	require.Equal(t, "line-9", m.id(table.Record{Number: 21, Fields: fieldsOf(t, `{"id":"line-9"}`)}))
 }
 
 // TestRecordsWithoutARequest: each shape says what is wrong with a record.

@@ -14,17 +14,18 @@ func DefaultID(line int) string { return defaultPrefix + strconv.Itoa(line) }
 
 const defaultPrefix = "line-"
 
-// names has the custom_ids of the rows read so far: about 20 bytes for each row with a custom_id,
+// Names has the custom_ids of the rows read so far: about 20 bytes for each row with a custom_id,
 // one bit for each without.
-type names struct {
+type Names struct {
 	given   map[uint64]struct{} // 64-bit hashes of the custom_ids that rows have in the file
 	unnamed []uint64            // one bit for each line, set if the row's custom_id is DefaultID
 }
 
-func newNames() *names { return &names{given: map[uint64]struct{}{}} }
+// NewNames returns a Names without rows.
+func NewNames() *Names { return &Names{given: map[uint64]struct{}{}} }
 
-// take adds the custom_id of a row. It returns false if an earlier row has the same custom_id.
-func (n *names) take(id string) bool {
+// Take adds the custom_id of a row. It returns false if an earlier row has the same custom_id.
+func (n *Names) Take(id string) bool {
 	if n.has(id) {
 		return false
 	}
@@ -32,12 +33,12 @@ func (n *names) take(id string) bool {
 	return true
 }
 
-// makeUp returns a custom_id for a row without one, and adds it. No earlier row has the same
+// MakeUp returns a custom_id for a row without one, and adds it. No earlier row has the same
 // custom_id.
-func (n *names) makeUp(line int) string {
+func (n *Names) MakeUp(line int) string {
 	if n.has(DefaultID(line)) {
 		for i := 2; ; i++ {
-			if id := fmt.Sprintf("%s.%d", DefaultID(line), i); n.take(id) {
+			if id := fmt.Sprintf("%s.%d", DefaultID(line), i); n.Take(id) {
 				return id
 			}
 		}
@@ -49,7 +50,7 @@ func (n *names) makeUp(line int) string {
 	return DefaultID(line)
 }
 
-func (n *names) has(id string) bool {
+func (n *Names) has(id string) bool {
 	if _, ok := n.given[hash(id)]; ok {
 		return true
 	}

@@ -73,14 +73,14 @@ type Reader struct {
 	parser  parser // nil before the first non-empty line
 	line    int    // number of the last line that was read
 	buf     []byte // the line that is being read; reused
-	names   *names
+	names   *Names
 	forms   forms
 }
 
 // NewReader returns a Reader of the rows of r.
 func NewReader(r io.Reader, o Options) *Reader {
 	o.Format = cmp.Or(o.Format, FormatAuto)
-	return &Reader{src: bufio.NewReaderSize(r, 64<<10), options: o, names: newNames()}
+	return &Reader{src: bufio.NewReaderSize(r, 64<<10), options: o, names: NewNames()}
 }
 
 // Next returns the next row, which may have an Err, or io.EOF. The error is ErrFormat if the file
@@ -101,7 +101,7 @@ func (r *Reader) Next() (Row, error) {
 		row.Err = rowError(openai.CodeTooLong, "the row is longer than %d MiB", MaxLine>>20)
 	}
 	if row.CustomID == "" {
-		row.CustomID = r.names.makeUp(r.line)
+		row.CustomID = r.names.MakeUp(r.line)
 	}
 	if cap(r.buf) > largeLine {
 		r.buf = nil
@@ -251,7 +251,7 @@ func (r *Reader) parse(row *Row, text []byte) {
 	if i := invalidUTF8(text); i >= 0 {
 		row.Err = rowError(openai.CodeInvalidText, "the row is not UTF-8 at byte %d", i+1)
 		l, _ := r.parser(bytes.ToValidUTF8(text, []byte("\uFFFD"))) // the row still has the id that can be read
-		if l.CustomID != "" && !strings.Contains(l.CustomID, "\uFFFD") && r.names.take(l.CustomID) {
+		if l.CustomID != "" && !strings.Contains(l.CustomID, "\uFFFD") && r.names.Take(l.CustomID) {
 			row.CustomID = l.CustomID
 		}
 		return
@@ -259,7 +259,7 @@ func (r *Reader) parse(row *Row, text []byte) {
 	l, err := r.parser(text)
 	if l.CustomID != "" {
 		row.CustomID = l.CustomID
-		if !r.names.take(l.CustomID) {
+		if !r.names.Take(l.CustomID) {
 			row.Err = rowError(openai.CodeDuplicateID, "custom_id %q was used by an earlier line", l.CustomID)
 			return
 		}

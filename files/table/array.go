@@ -46,7 +46,7 @@ func (r *arrayReader) Next() (Record, error) {
 		return Record{}, &RecordError{Number: r.number, Fields: r.fields, Err: fmt.Errorf("the record is %w", err)}
 	}
 	if r.fields, err = appendObject(object, r.fields[:0]); err != nil {
-		return Record{}, &RecordError{Number: r.number, Err: err}
+		return Record{}, &RecordError{Number: r.number, Fields: []Field{{LineColumn, object}}, Err: err}
 	}
 	return Record{Number: r.number, Fields: r.fields}, nil
 }
@@ -77,5 +77,8 @@ func (r *arrayReader) read() (json.RawMessage, error) {
 	}
 	var element json.RawMessage
 	err := r.in.Decode(&element)
+	if r.inside && errors.Is(err, io.EOF) { // after a comma, the decoder reports the end like that of a file of objects
+		err = io.ErrUnexpectedEOF
+	}
 	return element, err
 }

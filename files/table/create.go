@@ -63,7 +63,6 @@ func CreateFile(path string) (*File, error) {
 }
 
 func create(path string) (*File, error) {
-	target := path
 	if info, err := os.Stat(path); err == nil {
 		if !info.Mode().IsRegular() {
 			f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
@@ -72,9 +71,10 @@ func create(path string) (*File, error) {
 			}
 			return &File{file: f}, nil
 		}
-		if target, err = filepath.EvalSymlinks(path); err != nil {
-			return nil, err
-		}
+	}
+	target, err := targetOf(path)
+	if err != nil {
+		return nil, err
 	}
 	for {
 		name := filepath.Join(filepath.Dir(target), fmt.Sprintf(".%s.%08x", filepath.Base(target), rand.Uint32()))
@@ -87,6 +87,24 @@ func create(path string) (*File, error) {
 		}
 		return &File{file: f, target: target}, nil
 	}
+}
+
+// maxLinks is the maximum number of symbolic links that lead from one to the next, as in Linux.
+const maxLinks = 40
+
+// targetOf follows symbolic links to a file, which need not exist.
+func targetOf(path string) (string, error) {
+	for range maxLinks {
+		to, err := os.Readlink(path)
+		if err != nil {
+			return path, nil //nolint:nilerr // the path is not that of a link
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Dir(path) + string(filepath.Separator) + to // not Join, since the folder of the path may be a link
+		}
+		path = to
+	}
+	return "", &os.PathError{Op: "open", Path: path, Err: unix.ELOOP}
 }
 
 // Write appends to the file.

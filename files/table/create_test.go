@@ -52,19 +52,30 @@ func TestAFileAppearsWhenItIsComplete(t *testing.T) {
 	require.Equal(t, []string{"out.csv"}, filesIn(t, folder), "nothing is left behind")
 }
 
-// If the path is a link, the file that it points to is written. Renaming would replace the link.
+// If the path is a link, the file that it points to is written, and created if there is none.
+// Renaming would replace the link.
 func TestAFileIsWrittenWhereALinkLeads(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	target, link := filepath.Join(folder, "target.csv"), filepath.Join(folder, "link.csv")
-	require.NoError(t, os.WriteFile(target, []byte("old"), 0o644))
-	require.NoError(t, os.Symlink(target, link))
-	f, err := table.CreateFile(link)
-	require.NoError(t, err)
-	_, err = io.WriteString(f, "new")
-	require.NoError(t, err)
-	require.NoError(t, f.Commit())
-	require.Equal(t, "new", read(t, target))
+	target := filepath.Join(folder, "target.csv")
+	require.NoError(t, os.Symlink(folder, filepath.Join(folder, "folder")))
+	for link, to := range map[string]string{"link.csv": target, "second.csv": "link.csv", "third.csv": "folder/second.csv"} {
+		require.NoError(t, os.Symlink(to, filepath.Join(folder, link)))
+	}
+	for _, link := range []string{"link.csv", "second.csv", "third.csv", "folder/third.csv"} {
+		for _, text := range []string{"created", "replaced"} {
+			f, err := table.CreateFile(filepath.Join(folder, link))
+			require.NoError(t, err)
+			_, err = io.WriteString(f, text)
+			require.NoError(t, err)
+			require.NoError(t, f.Commit())
+			require.Equal(t, text, read(t, target), link)
+		}
+		require.NoError(t, os.Remove(target))
+	}
+	require.NoError(t, os.Symlink("loop.csv", filepath.Join(folder, "loop.csv")))
+	_, err := table.CreateFile(filepath.Join(folder, "loop.csv"))
+	require.ErrorIs(t, err, unix.ELOOP)
 }
 
 // A device is written to directly. Renaming would replace it by a file, if root runs the program.

@@ -54,8 +54,11 @@ func (r *lineReader) Next() (Record, error) {
 	}
 	if err := r.checkText(line); err != nil {
 		r.fields, _ = r.parse(bytes.ToValidUTF8(line, []byte(replacement)), r.fields) // the error of the text is reported
-		if r.encoding != "" {
-			line = nil // the line as it is in the file is not known
+		if r.encoding != "" {                                                         // the line as it is in the file is not known
+			if len(r.fields) == 0 {
+				r.fields = append(r.fields, Field{LineColumn, quote(string(line))})
+			}
+			line = nil
 		}
 		return fail(fmt.Errorf("the record is %w", err))
 	}

@@ -363,5 +363,9 @@ func TestArraysThatFail(t *testing.T) {
 	for n := range len(text) {
 		got, err := readInput(t, table.Options{Format: table.Array, Stdin: io.MultiReader(strings.NewReader(text[:n]), iotest.ErrReader(broken))}, "-")
 		require.ErrorIs(t, err, broken, "%q %v", text[:n], got)
+		if cut := text[:n]; strings.Contains(cut, "[") && !strings.Contains(cut, "]") {
+			_, err = readInput(t, table.Options{Format: table.Array, Stdin: strings.NewReader(cut)}, "-")
+			require.ErrorContains(t, err, "the file is incomplete: it ends too early", "%q", cut)
+		}
 	}
 }

@@ -101,6 +101,9 @@ const (
 	UnusableReason = "invalid_record"
 )
 
+// LineColumn is the field of what was read of a record from which no fields could be read.
+const LineColumn = "line"
+
 // RecordError is an error of one record.
 type RecordError struct {
 	Number int     // number of the record, as in Record
