@@ -36,6 +36,11 @@ func TestReasoning(t *testing.T) {
 	require.Equal(t, generation.Choice{Reasoning: "ab", Text: "cd"}, pieces)
 	require.Equal(t, thoughts, done.Stats.ReasoningTokens)
 
+	// The line breaks around the tags belong neither to the reasoning nor to the content.
+	whole, streamed, _ := answered(t, e, generation.Request{Chat: v.(*ordered.Object)}, "<think>\na\n\nb\n</think>\n\ncd\n")
+	require.Equal(t, generation.Choice{Reasoning: "a\n\nb", Text: "cd\n", FinishReason: generation.FinishStop}, whole)
+	require.Equal(t, whole, streamed)
+
 	req = force(generation.Request{Tokens: done.PromptTokens, MaxTokens: len(ids)}, ids...)
 	done = generate(t, e, req)
 	require.Equal(t, "<think>ab</think>cd", done.Choices[0].Text)

@@ -30,14 +30,18 @@ type toolCalls struct {
 	parsers   []*tools.Parser // [choices] for pieces that are streamed
 }
 
-// toolCalls prepares a request: it sets the constraint of the answers, and lets their text include
-// the marks of calls.
+// toolCalls prepares a request: it sets the constraint of the answers, and lets the text of answers
+// to a chat include the marks of calls. Without tools, they are a part of the content.
 func (e *Engine) toolCalls(req *generation.Request) (*toolCalls, error) {
 	format := e.template.ToolFormat()
 	if len(req.Tools) > 0 && req.Chat == nil {
 		return nil, generation.BadRequest("tools need messages, not a text or token ids as the prompt")
 	}
-	if req.Chat == nil || len(req.Tools) == 0 && !format.Reasons() {
+	if req.Chat == nil {
+		return nil, nil
+	}
+	req.Shown = append(req.Shown, e.control(format.Marks()...)...)
+	if len(req.Tools) == 0 && !format.Reasons() {
 		return nil, nil
 	}
 	c := &toolCalls{tokenizer: e.files.tokenizer, format: format, set: tools.NewSet(req), named: req.ToolChoice.Mode == generation.ToolsNamed}
@@ -55,7 +59,6 @@ func (e *Engine) toolCalls(req *generation.Request) (*toolCalls, error) {
 		return nil, generation.BadRequest("continue_final_message cannot be combined with an answer that must have a form: the model's messages end there")
 	}
 	c.trusted, req.Constraint = constraint != nil, constraint
-	req.Shown = append(req.Shown, e.control(format.Marks()...)...)
 	return c, nil
 }
 

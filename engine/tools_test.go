@@ -71,6 +71,7 @@ func TestToolCalls(t *testing.T) {
 		names          map[string]string
 		want           generation.Choice
 		reasoning      string // the part of the text that counts as reasoning
+		bare           string // content without tools, if it is not the text
 	}{
 		"no tools in the template": {
 			template: plain, text: "Wait.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"é\"}}\n</tool_call>",
@@ -93,7 +94,7 @@ func TestToolCalls(t *testing.T) {
 			},
 			text:      `<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": "é"}`,
 			want:      generation.Choice{Reasoning: "Hm.", ToolCalls: []generation.ToolCall{{Name: "f", Arguments: `{"a": "é"}`}}},
-			reasoning: "<|channel|>analysis<|message|>Hm.<|end|>",
+			reasoning: "<|channel|>analysis<|message|>Hm.<|end|>", bare: `{"a": "é"}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,10 +121,13 @@ func TestToolCalls(t *testing.T) {
 			req.Sampling.Seed++
 			other, _, _ := answered(t, e, req, c.text)
 			require.NotContains(t, ids, other.ToolCalls[0].ID)
-			req.Tools = nil
-			none, _, _ := answered(t, e, req, c.text)
-			require.Empty(t, none.ToolCalls)
-			require.Equal(t, generation.FinishStop, none.FinishReason)
+			req.Tools, req.ToolChoice.Single = nil, true
+			none, streamed, _ := answered(t, e, req, c.text)
+			require.Equal(t, none, streamed)
+			if c.bare == "" {
+				c.bare = c.text
+			}
+			require.Equal(t, generation.Choice{Text: c.bare, Reasoning: c.want.Reasoning, FinishReason: generation.FinishStop}, none, "without tools, marks are content")
 		})
 	}
 }

@@ -45,6 +45,11 @@ func TestTools(t *testing.T) {
 	}
 	require.Empty(t, toolRequest(t, two+`,"tool_choice":"none"`).Tools)
 	require.Empty(t, toolRequest(t, `"tool_choice":"auto"`).Tools)
+	for _, none := range []string{``, `"tools":[],`, `"tools":null,"tool_choice":"none",`} {
+		r := toolRequest(t, none+`"parallel_tool_calls":false`) // clients send it without tools too
+		require.Empty(t, r.Tools)
+		require.NoError(t, r.Validate(10))
+	}
 }
 
 func TestToolErrorsNameTheField(t *testing.T) {

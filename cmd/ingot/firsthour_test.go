@@ -247,6 +247,8 @@ func TestTablesAsPeopleExpect(t *testing.T) {
 		return kinds
 	}
 	parquet := answer("out.parquet")
+	require.NoError(t, program(t, "export", parquet, "-o", filepath.Join(folder, "again.parquet")).Run())
+	require.Contains(t, readFile(t, filepath.Join(folder, "again.parquet")), "ingot version "+version+"(build )")
 	require.Equal(t, []table.Kind{table.Integer, table.String, table.Number, table.String}, kinds(parquet))
 	require.Equal(t, []table.Kind{table.String, table.String, table.String, table.String}, kinds(answer("text.parquet", "--types", "text")))
 

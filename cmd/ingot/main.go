@@ -7,9 +7,12 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/ingot-run/ingot/files/table"
 )
 
 func main() {
+	table.Version = programVersion()
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup starts programs that ignore SIGHUP
 		signals = append(signals, syscall.SIGHUP)

@@ -17,6 +17,7 @@ import (
 const asProgram = "INGOT_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
+	version = "v0.0.0-test" // as if the linker had set it
 	if os.Getenv(asProgram) != "" {
 		main()
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"slices"
 	"strconv"
 
@@ -17,6 +16,10 @@ const (
 	groupRows  = 50_000
 	groupBytes = 32 << 20 // bytes of values before compression
 )
+
+// Version is the version of the program, which Parquet files name as their writer. The program sets
+// it when it starts.
+var Version = "unknown"
 
 // NewParquetWriter returns a writer of a table as Parquet, compressed with Snappy, which all
 // readers support. All columns are optional. A JSON column has Parquet's type JSON. The writer
@@ -37,16 +40,8 @@ func NewParquetWriter(w io.Writer, columns []Column) (Writer, error) {
 	schema := parquet.NewSchema("table", orderedGroup{nodes, l.index})
 	return &parquetWriter{
 		layout: l, row: make(parquet.Row, len(columns)),
-		out: parquet.NewGenericWriter[any](w, schema, parquet.CreatedBy("ingot", buildVersion(), ""), parquet.Compression(&parquet.Snappy)),
+		out: parquet.NewGenericWriter[any](w, schema, parquet.CreatedBy("ingot", Version, ""), parquet.Compression(&parquet.Snappy)),
 	}, nil
-}
-
-// buildVersion returns the version of the program, for the files that it writes.
-func buildVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "unknown"
 }
 
 // orderedGroup is a group whose fields have the order of the table's columns. A parquet.Group sorts

@@ -37,6 +37,7 @@ type Splitter struct {
 	tags     TagPair
 	state    splitState
 	labelled bool   // the text after the opening tag is past the label
+	begun    bool   // the reasoning is past the line breaks after the opening tag and the label
 	held     string // text that is not returned yet, because it may be part of a tag, of a label or the space before a tag
 }
 
@@ -90,6 +91,10 @@ func (s *Splitter) Next(text string, ended bool) (reasoning, content string) {
 		s.labelled, text = true, strings.TrimPrefix(text, s.tags.label)
 	}
 	if s.state == splitReasoning {
+		if !s.begun {
+			text = strings.TrimLeft(text, "\n")
+			s.begun = text != ""
+		}
 		before, after, closed := strings.Cut(text, s.tags.Close)
 		if !closed {
 			keep := len(text)

@@ -20,12 +20,16 @@ func TestSplitter(t *testing.T) {
 		{"hi", "<think></think>x", "", "x"},
 		{"hi", "say <think>x</think>", "", "say <think>x</think>"},
 		{"hi<think>\n", "why</think>answer", "why", "answer"},
+		{"hi", "<think>\nwhy\n\nnot\n</think>\n\nanswer", "why\n\nnot", "answer"},
+		{"hi<think>", "\n\nwhy\n</think>\nanswer\n", "why", "answer\n"},
+		{"hi<think>", "\n", "", ""},
+		{"hi", "<think>\n</think>\nanswer", "", "answer"},
 		{"hi<think>", "why < 3 </thin", "why < 3 </thin", ""},
 		{"hi<think></think>", "answer", "", "answer"},
 	} {
 		s := NewSplitter(Think, c.prompt)
 		reasoning, content := s.Next(c.text, true)
-		require.Equal(t, c.reasoning, strings.TrimLeft(reasoning, "\n"), c.text)
+		require.Equal(t, c.reasoning, reasoning, c.text)
 		require.Equal(t, c.content, content, c.text)
 	}
 }
@@ -36,6 +40,7 @@ func TestSplitterOfChannels(t *testing.T) {
 	for _, c := range []struct{ prompt, text, reasoning, content string }{
 		{"hi<|turn>model\n", "<|channel>thought\nwhy\n<channel|>answer", "why", "answer"},
 		{"hi<|turn>model\n", "<|channel>thought\n<channel|>answer", "", "answer"},
+		{"hi<|turn>model\n", "<|channel>thought\n\nwhy<channel|>answer", "why", "answer"},
 		{"hi<|turn>model\n", "<|channel>final<channel|>answer", "final", "answer"},
 		{"hi<|turn>model\n", "<|channel>thou", "thou", ""},
 		{"hi<|turn>model\n", "answer <channel|>", "", "answer <channel|>"},
