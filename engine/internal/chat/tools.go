@@ -45,7 +45,7 @@ func (t *Template) renderTools(ctx context.Context, vars *ordered.Object, list [
 	if !ok {
 		return t.program.RenderContext(ctx, vars, date)
 	}
-	messages = tools.Prepare(t.format, messages)
+	messages = tools.Prepare(t.format, messages, list)
 	vars.Set("messages", messages)
 	if t.format == nil && (len(list) > 0 || tools.Used(messages)) {
 		return t.renderOwn(ctx, vars, messages, list, date)

@@ -48,9 +48,19 @@ func needTemplates(t *testing.T) string {
 
 func readTemplate(t *testing.T, dir, name string) *Template {
 	t.Helper()
-	source, err := os.ReadFile(filepath.Join(dir, name+".jinja"))
-	require.NoError(t, err)
-	tmpl := parse(string(source))
+	var source string
+	if strings.HasPrefix(name, "families/") {
+		text, err := os.ReadFile(filepath.Join("testdata", name+".json"))
+		require.NoError(t, err)
+		var f family
+		require.NoError(t, json.Unmarshal(text, &f))
+		source = f.Template
+	} else {
+		text, err := os.ReadFile(filepath.Join(dir, name+".jinja"))
+		require.NoError(t, err)
+		source = string(text)
+	}
+	tmpl := parse(source)
 	require.NoError(t, tmpl.err)
 	tmpl.tokens = []variable{{"bos_token", "<s>"}, {"eos_token", "</s>"}}
 	return tmpl
@@ -71,7 +81,7 @@ func TestRecordedTools(t *testing.T) {
 	for _, tool := range all.Tools {
 		list = append(list, generation.Tool{Name: tool.Function.Name, Description: tool.Function.Description, Parameters: string(tool.Function.Parameters)})
 	}
-	require.Len(t, all.Templates, 14)
+	require.Len(t, all.Templates, 16)
 	for name, want := range all.Templates {
 		tmpl := readTemplate(t, dir, name)
 		require.Equal(t, want.Format, tmpl.ToolFormat().Name, name)
@@ -215,6 +225,8 @@ func TestParseIsTheInverseOfRender(t *testing.T) {
 		{"microsoft-Phi-3.5-mini-instruct", false, true, false, "<|end|>\n</s>", false},
 		{"HuggingFaceTB-SmolLM3-3B", false, true, true, "<|im_end|>\n", false},
 		{"google-gemma-4-31B-it", false, true, false, "<|tool_response>", true},
+		{"families/granite", false, true, false, "<|end_of_text|>\n", false},
+		{"families/phi4-mini", false, true, false, "<|end|></s>", false},
 	} {
 		tmpl := readTemplate(t, dir, w.template)
 		t.Run(w.template, func(t *testing.T) {
@@ -370,6 +382,31 @@ func TestOwnRendering(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, c.want, got, name)
 	}
+}
+
+// glm4Template has calls, results and content as GLM-4-0414's published template has them.
+const glm4Template = "[gMASK]<sop>{% if tools %}<|system|>\n# 可用工具{% for t in tools %}{% set f = t.function if t.get(\"function\") else t %}\n\n## {{ f.name }}{% endfor %}{% endif %}" +
+	"{% for m in messages %}{% set message = m %}{% set meta = message.get(\"metadata\", \"\") %}{% if m.role == 'user' %}<|user|>\n{{ m.content }}{% elif m.role == 'assistant' and not meta %}<|assistant|>\n{{ m.content }}" +
+	"{% elif m.role == 'assistant' and meta %}<|assistant|>{{ meta }}\n{{ m.content }}{% elif m.role == 'observation' %}<|observation|>\n{{ m.content }}{% endif %}{% endfor %}" +
+	"{% if add_generation_prompt %}<|assistant|>{% endif %}"
+
+// TestGLM4 renders calls and results as GLM-4-0414's template wants them, and reads random calls
+// back.
+func TestGLM4(t *testing.T) {
+	t.Parallel()
+	tmpl := parse(glm4Template)
+	require.NoError(t, tmpl.err)
+	require.Equal(t, "GLM-4-0414", tmpl.ToolFormat().Name)
+	chat := object(t, `{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "I look.", "tool_calls": [
+		{"id": "1", "function": {"name": "write", "arguments": {"text": "a, b", "count": 2}}}, {"id": "2", "function": {"name": "stop_all", "arguments": {}}}]},
+		{"role": "tool", "tool_call_id": "2", "content": "two"}, {"role": "tool", "tool_call_id": "1", "content": "one"}]}`)
+	prompt, err := tmpl.Render(t.Context(), chat, writtenTools, time.Time{})
+	require.NoError(t, err)
+	require.Equal(t, "[gMASK]<sop><|system|>\n# 可用工具\n## write\n## stop_all<|user|>\nHi<|assistant|>\nI look.<|assistant|>write\n{\"text\": \"a, b\", \"count\": 2}<|observation|>\none"+
+		"<|assistant|>stop_all\n{}<|observation|>\ntwo<|assistant|>", prompt)
+	rapid.Check(t, func(t *rapid.T) {
+		(&written{single: true}).check(t, tmpl, 1)
+	})
 }
 
 // A tool needs neither a description nor parameters, whatever the template does with them.

@@ -3,9 +3,10 @@
 
     python3 tools.py TEMPLATES > tools.json    (pip install transformers)
 
-TEMPLATES has the templates of llama.cpp's models/templates. A chat is written as a client of OpenAI's API sends it. transformers gets
+TEMPLATES has the templates of llama.cpp's models/templates; those of families/NAME.json are in this folder. A chat is written as a client of OpenAI's API sends it. transformers gets
 arguments as objects, texts instead of null, and ids of nine letters and digits for Mistral. To templates that render one call of a message,
-it gets each call in a message of its own, with its result after it. For templates whose licence asks for more than a copyright notice,
+it gets each call in a message of its own, with its result after it. To templates that do not render calls (Granite 3, Phi-4-mini), it gets them
+in the content. For templates whose licence asks for more than a copyright notice,
 tools.json has the SHA-256 of the prompt.
 """
 
@@ -37,7 +38,10 @@ TEMPLATES = {
     "unsloth-mistral-Devstral-Small-2507": ("Mistral", False, True, True, {}),
     "meta-llama-Llama-3.1-8B-Instruct": ("Llama 3", True, False, False, {}),
     "meta-llama-Llama-3.2-3B-Instruct": ("Llama 3", True, False, False, {}),
+    "families/granite": ("Granite 3", False, False, True, {}),
+    "families/phi4-mini": ("Phi-4-mini", False, False, True, {}),
 }
+MARKS = {"Granite 3": ("<|tool_call|>", ""), "Phi-4-mini": ("<|tool_call|>", "<|/tool_call|>")}  # around a list of calls in the content
 
 WEATHER = {
     "name": "get_weather",
@@ -130,15 +134,42 @@ def prepare(messages, single, short_ids):
     return messages
 
 
+def as_text(messages, tools, form):
+    """Messages for a template that does not render calls."""
+    first, last = MARKS[form]
+    out = []
+    for m in messages:
+        if m["role"] == "tool":
+            m = {**m, "role": "tool_response"}
+        elif "tool_calls" in m:
+            calls = [c["function"] for c in m["tool_calls"]]
+            m = {"role": "assistant", "content": m["content"] + first + json.dumps(calls, ensure_ascii=False) + last}
+        out.append(m)
+    if form == "Phi-4-mini":
+        if out[0]["role"] != "system":
+            out.insert(0, {"role": "system", "content": "You are a helpful assistant with some tools."})
+        out[0]["tools"] = json.dumps([t["function"] for t in tools], ensure_ascii=False)
+    return out
+
+
+def read(name):
+    if name.startswith("families/"):
+        return json.loads((pathlib.Path(__file__).parent / (name + ".json")).read_text())["template"]
+    return (pathlib.Path(sys.argv[1]) / (name + ".jinja")).read_text()
+
+
 def main():
     tools = [{"type": "function", "function": f} for f in (WEATHER, NOTE)]
     templates = {}
     for name, (form, single, short_ids, free, variables) in TEMPLATES.items():
-        source = (pathlib.Path(sys.argv[1]) / (name + ".jinja")).read_text()
+        source = read(name)
         prompts = {}
         for case, messages in CASES.items():
+            messages = prepare(messages, single, short_ids)
+            if form in MARKS:
+                messages = as_text(messages, tools, form)
             (text,), _ = chat_templates.render_jinja_template(
-                conversations=[prepare(messages, single, short_ids)], tools=tools, chat_template=source, add_generation_prompt=True,
+                conversations=[messages], tools=tools, chat_template=source, add_generation_prompt=True,
                 bos_token="<s>", eos_token="</s>", **variables)
             prompts[case] = text if free else "sha256:" + hashlib.sha256(text.encode()).hexdigest()
         templates[name] = {"format": form, "prompts": prompts}

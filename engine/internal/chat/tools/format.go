@@ -22,8 +22,11 @@ type Format struct {
 	// must then be a part of the answer's text.
 	marks []string
 
-	// written writes the calls of a message as text; nil if the template renders them.
-	written func(calls []ordered.Value) string
+	// written returns the messages that the template needs for a message and its calls; nil if the
+	// template renders calls. It may change the message.
+	written    func(m *ordered.Object, calls []ordered.Value) []ordered.Value
+	resultRole string // the template's role of results; empty for "tool"
+	toolsText  bool   // the template reads the tools from the system message, as a text
 
 	onePerMessage bool // the template renders only one call of a message
 	shortIDs      bool // the template demands ids of 9 letters and digits
@@ -62,11 +65,23 @@ var formats = []*Format{
 	},
 	{
 		Name: "LFM2, calls as text", source: has(toolList),
-		start: pythonStart, grammar: pythonGrammar, marks: []string{pythonOpen, pythonClose}, written: pythonCalls,
+		start: pythonStart, grammar: pythonGrammar, marks: []string{pythonOpen, pythonClose}, written: pythonWritten,
 	},
 	{
 		Name: "Gemma 4", source: has(gemmaOpen+"call:", gemmaQuote),
 		start: gemmaStart, grammar: gemmaGrammar, marks: gemmaMarks,
+	},
+	{
+		Name: "Granite 3", source: has("available_tools", graniteMark), start: graniteStart, grammar: listGrammar(graniteMark, "", openMark),
+		marks: []string{graniteMark, openMark}, written: writtenList(graniteMark, ""), resultRole: "tool_response",
+	},
+	{
+		Name: "Phi-4-mini", source: has("<|tool|>", "<|/tool|>", "message['tools']"), start: phiStart, grammar: listGrammar(phiOpen, phiClose),
+		marks: []string{phiOpen, phiClose}, written: writtenList(phiOpen, phiClose), resultRole: "tool_response", toolsText: true,
+	},
+	{
+		Name: "GLM-4-0414", source: has("# 可用工具", `message.get("metadata"`), start: glm4Start, grammar: glm4Grammar,
+		written: glm4Written, resultRole: "observation", onePerMessage: true,
 	},
 	Hermes,
 	{
@@ -75,7 +90,7 @@ var formats = []*Format{
 	},
 	{
 		Name: "Mistral, as a list", source: has("[TOOL_CALLS]"),
-		start: mistralStart, grammar: mistralListGrammar, marks: mistralMarks, shortIDs: true,
+		start: mistralStart, grammar: listGrammar(mistralMark, ""), marks: mistralMarks, shortIDs: true,
 	},
 	{
 		Name: "Llama 3", source: has(`"parameters": `, "tool_call", "ipython"),
@@ -107,11 +122,11 @@ const toolList = "<|tool_list_start|>"
 // Find returns the format of a chat template, or nil if the template does not render tools and
 // calls, or renders them for a format that is not known.
 func Find(template string) *Format {
-	if !strings.Contains(template, "tools") || !strings.Contains(template, "tool_calls") && !strings.Contains(template, toolList) {
+	if !strings.Contains(template, "tools") && !strings.Contains(template, toolList) {
 		return nil
 	}
 	for _, f := range formats {
-		if f.source(unescape.Replace(template)) {
+		if f.source(unescape.Replace(template)) && (f.written != nil || strings.Contains(template, "tool_calls")) {
 			return f
 		}
 	}

@@ -230,26 +230,6 @@ func mistralGrammar(g *writer) {
 	})
 }
 
-func mistralListGrammar(g *writer) {
-	items := "call"
-	if !g.single {
-		items = `call (", " call)*`
-	}
-	list := fmt.Sprintf("%s %s %s", g.text(mistralMark+"["), items, g.text("]"))
-	switch {
-	case g.required:
-		g.rule("start", "%s", list)
-	case g.form != "":
-		g.rule("start", "%s | %s", list, g.form)
-	default:
-		g.rule("start", "TEXT? | TEXT? %s", list)
-		g.rule("TEXT", "%s", without(mistralMark))
-	}
-	g.alternatives(func(i int, name string) string {
-		return g.text(`{"name": "`+name+`", "arguments": `) + " " + g.object(i) + " " + g.text("}")
-	})
-}
-
 func llamaGrammar(g *writer) {
 	calls := "call"
 	if !g.single {

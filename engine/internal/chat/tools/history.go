@@ -50,9 +50,9 @@ func calls(m *ordered.Object) []ordered.Value {
 	return list
 }
 
-// Prepare returns messages as the template of a format expects them. It does not change messages.
-// format is nil for templates of unknown formats.
-func Prepare(format *Format, messages []ordered.Value) []ordered.Value {
+// Prepare returns messages as the template of a format expects them, for a chat with the given
+// tools. It does not change messages. format is nil for templates of unknown formats.
+func Prepare(format *Format, messages []ordered.Value, list []generation.Tool) []ordered.Value {
 	out := make([]ordered.Value, 0, len(messages))
 	for _, v := range messages {
 		m, ok := v.(*ordered.Object)
@@ -66,10 +66,57 @@ func Prepare(format *Format, messages []ordered.Value) []ordered.Value {
 		out = append(out, m)
 	}
 	orderResults(out)
-	if format != nil && format.onePerMessage {
+	if format == nil {
+		return out
+	}
+	if format.onePerMessage {
 		out = splitCalls(out)
 	}
+	if format.written != nil {
+		out = format.write(out)
+	}
+	if format.toolsText && len(list) > 0 {
+		out = withToolsText(out, list)
+	}
 	return out
+}
+
+// write replaces messages with calls, and results, by messages that the template knows.
+func (f *Format) write(messages []ordered.Value) []ordered.Value {
+	out := make([]ordered.Value, 0, len(messages))
+	for _, v := range messages {
+		m, _ := v.(*ordered.Object)
+		switch {
+		case m != nil && len(calls(m)) > 0:
+			out = append(out, f.written(withoutKey(m, "tool_calls"), calls(m))...)
+		case f.resultRole != "" && isResult(v):
+			m = m.Clone()
+			m.Set("role", f.resultRole)
+			out = append(out, m)
+		default:
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// withToolsText gives the system message the tools as a text in "tools", which Phi-4-mini's
+// template writes. Without a system message, there is one with the words of the model's card.
+func withToolsText(messages []ordered.Value, list []generation.Tool) []ordered.Value {
+	functions := make([]string, len(list))
+	for i, d := range Definitions(nil, list) {
+		functions[i] = spaced(member(d.(*ordered.Object), "function"))
+	}
+	system := message("system", "You are a helpful assistant with some tools.")
+	for i, v := range messages {
+		if m, ok := v.(*ordered.Object); ok && member(m, "role") == "system" {
+			system = m.Clone()
+			messages = slices.Delete(messages, i, i+1)
+			break
+		}
+	}
+	system.Set("tools", "["+strings.Join(functions, ", ")+"]")
+	return append([]ordered.Value{system}, messages...)
 }
 
 // orderResults puts the results after a message with several calls in the order of the calls, since
@@ -115,11 +162,6 @@ func prepareMessage(format *Format, m *ordered.Object) *ordered.Object {
 		m.Set("content", "")
 	}
 	if len(list) == 0 { // some templates only test whether there is a list
-		return m
-	}
-	if format != nil && format.written != nil {
-		content, _ := member(m, "content").(string)
-		m.Set("content", content+format.written(list))
 		return m
 	}
 	if thoughts, ok := member(m, "reasoning_content").(string); ok && format.Reasons() && member(m, "content") == "" {

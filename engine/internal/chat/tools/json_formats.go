@@ -106,36 +106,10 @@ func mistralKind(p *Parser) bool {
 		return false
 	}
 	if p.in[0] == '[' && !strings.HasPrefix(p.in, mistralArgs) {
-		p.take(1)
-		p.state = mistralItem
+		p.state = callList{start: mistralStart}.open
 		return true
 	}
 	p.state = mistralName
-	return true
-}
-
-func mistralItem(p *Parser) bool {
-	switch p.object.read(p) {
-	case more:
-		return p.wait(mistralStart)
-	case bad:
-		return p.fail(mistralStart)
-	}
-	return p.finish(mistralNext)
-}
-
-// mistralNext reads what follows a call in a list.
-func mistralNext(p *Parser) bool {
-	rest := strings.TrimLeft(p.in, space)
-	switch {
-	case rest == "" && !p.ended:
-		return false
-	case strings.HasPrefix(rest, ","):
-		return p.open(",", mistralItem)
-	case strings.HasPrefix(rest, "]"):
-		p.in = rest[1:]
-	}
-	p.state = mistralStart
 	return true
 }
 

@@ -65,19 +65,25 @@ func written(content string, list []ordered.Value) string {
 		parts = append(parts, content)
 	}
 	for _, v := range list {
-		call, _ := v.(*ordered.Object)
-		if call == nil {
-			continue
+		if name, arguments, ok := function(v); ok {
+			parts = append(parts, openMark+"\n"+`{"name": `+quote(name)+`, "arguments": `+spaced(arguments)+"}\n"+closeMark)
 		}
-		function, _ := member(call, "function").(*ordered.Object)
-		if function == nil {
-			continue
-		}
-		name, _ := member(function, "name").(string)
-		arguments := spaced(member(function, "arguments"))
-		parts = append(parts, openMark+"\n"+`{"name": `+quote(name)+`, "arguments": `+arguments+"}\n"+closeMark)
 	}
 	return strings.Join(parts, "\n")
+}
+
+// function returns the function that a call names, and its arguments.
+func function(call ordered.Value) (name string, arguments ordered.Value, ok bool) {
+	c, ok := call.(*ordered.Object)
+	if !ok {
+		return "", nil, false
+	}
+	f, ok := member(c, "function").(*ordered.Object)
+	if !ok {
+		return "", nil, false
+	}
+	name, _ = member(f, "name").(string)
+	return name, member(f, "arguments"), true
 }
 
 // introduction describes the tools with the words of Qwen's template.

@@ -109,6 +109,22 @@ func TestParse(t *testing.T) {
 			Output{Text: "Ok.", Calls: calls{call(0, "f", `{"s": "[TOOL_CALLS]"}`), call(1, "now", `{}`)}}},
 		{"Mistral", `[TOOL_CALLS]g[ARGS]{}`, Output{Text: `[TOOL_CALLS]g[ARGS]{}`}},
 
+		{"Granite 3", "I look.<|tool_call|>[{\"name\": \"f\", \"arguments\": {\"n\": 1}}, {\"name\": \"now\", \"arguments\": {}}]",
+			Output{Text: "I look.", Calls: calls{call(0, "f", `{"n": 1}`), call(1, "now", "{}")}}},
+		{"Granite 3", "<tool_call>[{\"arguments\": {\"s\": \"]}\"}, \"name\": \"f\"}]\n", Output{Calls: calls{call(0, "f", `{"s": "]}"}`)}}},
+		{"Granite 3", "<|tool_call|>[{\"name\": \"g\", \"arguments\": {}}]", Output{Text: "<|tool_call|>[{\"name\": \"g\", \"arguments\": {}}]"}},
+		{"Granite 3", "<|tool_call|>[{\"name\": \"f\", \"argum", Output{Text: "<|tool_call|>[{\"name\": \"f\", \"argum"}},
+		{"Phi-4-mini", "<|tool_call|>[{\"name\": \"f\", \"arguments\": {\"s\": \"<|/tool_call|>\"}}, {\"name\": \"now\"}] <|/tool_call|> Done.",
+			Output{Text: "Done.", Calls: calls{call(0, "f", `{"s": "<|/tool_call|>"}`), call(1, "now", "{}")}}},
+		{"Phi-4-mini", "<|tool_call|>{\"name\": \"now\", \"arguments\": {}}<|/tool_call|>", Output{Calls: calls{call(0, "now", "{}")}}},
+		{"Phi-4-mini", "<|tool_call|>[]<|/tool_call|>", Output{Text: "<|tool_call|>[]<|/tool_call|>"}},
+		{"GLM-4-0414", "f\n{\"n\": 1}", Output{Calls: calls{call(0, "f", `{"n": 1}`)}}},
+		{"GLM-4-0414", "\nnow \n\n{}\n", Output{Calls: calls{call(0, "now", `{}`)}}},
+		{"GLM-4-0414", "now\nor never", Output{Text: "now\nor never"}},
+		{"GLM-4-0414", "\nHi\n{\"n\": 1} ", Output{Text: "\nHi\n{\"n\": 1} "}},
+		{"GLM-4-0414", "now", Output{Text: "now"}},
+		{"GLM-4-0414", "f\n{\"n\": ", Output{Text: "f\n{\"n\": "}},
+
 		{"Muse Glimmer (ATEM)", " to=self<|message|>Hmm. <b>ok</b>\n<|eom|><|start|>assistant to=user<|message|>Hi <there><|eot|>",
 			Output{Reasoning: "Hmm. <b>ok</b>\n", Text: "Hi <there>"}},
 		{"Muse Glimmer (ATEM)", " to=self<|message|>A<|eom|><|start|>assistant to=f<|message|><atem:function_calls>\n<atem:invoke name=\"f\">\n<atem:parameter name=\"s\"> a <b>\n</atem:parameter>\n" +
@@ -173,6 +189,8 @@ func TestParseConstrained(t *testing.T) {
 		"Muse Glimmer (ATEM)": " to=f<|message|><atem:function_calls>\n<atem:invoke name=\"f\">\n<atem:parameter name=\"s\">abc",
 		"LFM2":                "<|tool_call_start|>[f(s=\"abc",
 		"Mistral":             "[TOOL_CALLS]f[ARGS]{\"s\": \"abc",
+		"Granite 3":           "<|tool_call|>[{\"name\": \"f\", \"arguments\": {\"s\": \"abc",
+		"GLM-4-0414":          "f\n{\"s\": \"abc",
 		"gpt-oss (harmony)":   "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"s\": \"abc",
 	} {
 		p := format(t, name).NewParser(NewSet(someTools), "<|start|>assistant", true, number)
@@ -190,7 +208,7 @@ func TestParseParts(t *testing.T) {
 	pieces := []string{
 		"<tool_call>", "</tool_call>", "<tool", "_call>", "<function=", "</function>", "<parameter=", "</parameter>", "<arg_key>", "</arg_key>", "<arg_value>",
 		"</arg_value>", "[TOOL_CALLS]", "[ARGS]", "[", "]", "{", "}", ",", ":", ";", `"`, `\`, `"name": "f"`, `"arguments": {}`, `{"name": "f", "parameters": {"n": 1}}`,
-		"f", "now", ">", "\n", " ", "s", "é", " to=", "self", "user", "<|eom|>", "<|eot|>", "<atem:invoke name=\"f\">", "</atem:invoke>", "<atem:parameter name=\"s\">", "</atem:parameter>", "<|tool_call_start|>", "<|tool_call_end|>", "f(s='a'", "(", ")", "=", "'", "None", "<|python_tag|>", "<|channel|>", "<|message|>", "<|end|>", "<|start|>", "analysis", "final", "commentary", " to=functions.f", strings.Repeat("x", 2*maxKey),
+		"f", "now", ">", "\n", " ", "s", "é", " to=", "self", "user", "<|eom|>", "<|eot|>", "<atem:invoke name=\"f\">", "</atem:invoke>", "<atem:parameter name=\"s\">", "</atem:parameter>", "<|tool_call_start|>", "<|tool_call_end|>", "f(s='a'", "(", ")", "=", "'", "None", "<|python_tag|>", "<|tool_call|>", "<|/tool_call|>", "<|channel|>", "<|message|>", "<|end|>", "<|start|>", "analysis", "final", "commentary", " to=functions.f", strings.Repeat("x", 2*maxKey),
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		parts := rapid.SliceOf(rapid.SampledFrom(pieces)).Draw(t, "parts")

@@ -334,28 +334,23 @@ func (g *writer) anyKeywords(i int) string {
 	return fmt.Sprintf(`(pair_%d (", " pair_%d)*)?`, i, i)
 }
 
-// pythonCalls writes calls into the text of a message.
-func pythonCalls(list []ordered.Value) string {
+// pythonWritten writes calls into the text of a message.
+func pythonWritten(m *ordered.Object, list []ordered.Value) []ordered.Value {
 	var written []string
 	for _, v := range list {
-		call, _ := v.(*ordered.Object)
-		if call == nil {
+		name, v, ok := function(v)
+		if !ok {
 			continue
 		}
-		function, _ := member(call, "function").(*ordered.Object)
-		if function == nil {
-			continue
-		}
-		name, _ := member(function, "name").(string)
 		var pairs []string
-		if arguments, ok := member(function, "arguments").(*ordered.Object); ok {
+		if arguments, ok := v.(*ordered.Object); ok {
 			for key, value := range arguments.All() {
 				pairs = append(pairs, key+"="+pythonText(value))
 			}
 		}
 		written = append(written, name+"("+strings.Join(pairs, ", ")+")")
 	}
-	return pythonOpen + "[" + strings.Join(written, ", ") + "]" + pythonClose
+	return []ordered.Value{withText(m, pythonOpen+"["+strings.Join(written, ", ")+"]"+pythonClose)}
 }
 
 // pythonText returns a value in Python's syntax. Objects are JSON, as in LFM2's own template.

@@ -34,6 +34,11 @@ func (s *Set) callable(name string) bool {
 	return slices.ContainsFunc(s.Allowed(), func(t generation.Tool) bool { return t.Name == name })
 }
 
+// begins reports whether a text is the beginning of the name of a tool that may be called.
+func (s *Set) begins(text string) bool {
+	return slices.ContainsFunc(s.Allowed(), func(t generation.Tool) bool { return strings.HasPrefix(t.Name, text) })
+}
+
 func (s *Set) single() bool { return s.choice.Single || s.choice.Mode == generation.ToolsNamed }
 
 // kind returns the types that an argument of a tool can have.
