@@ -1,7 +1,10 @@
 package serve
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -84,17 +87,18 @@ func (s *Server) consoleRoutes() {
 		s.page(pattern, s.stored(h))
 	}
 	s.page("GET /console/files/{id}/content", s.stored(s.fileContent))
-	s.openPage("GET /console/signin", func(w http.ResponseWriter, r *http.Request) error {
+	s.openPage("GET /console/signin", formBytes, func(w http.ResponseWriter, r *http.Request) error {
 		return s.showSignIn(w, r, http.StatusOK, r.URL.Query().Get("next"), nil)
 	})
-	s.openPage("POST /console/signin", s.signIn)
-	s.openPage("POST /console/signout", s.signOut)
+	s.openPage("POST /console/signin", formBytes, s.signIn)
+	s.openPage("POST /console/signout", formBytes, s.signOut)
 }
 
 // page registers a handler for people who have signed in. If the server has no API keys, the
 // handler serves everyone.
 func (s *Server) page(pattern string, h handler) {
-	s.openPage(pattern, func(w http.ResponseWriter, r *http.Request) error {
+	h = s.inRoom(h)
+	s.openPage(pattern, openai.MaxBody, func(w http.ResponseWriter, r *http.Request) error {
 		if s.options.Keys == nil {
 			return h(w, r)
 		}
@@ -111,10 +115,25 @@ func (s *Server) page(pattern string, h handler) {
 	})
 }
 
-// openPage registers a handler that serves everyone. It refuses a form that a browser sends from a
-// page of another site, and pages under an unknown host name.
-func (s *Server) openPage(pattern string, h handler) {
-	limited := s.limited(openai.MaxBody, openai.MaxBody+1, h)
+// inRoom wraps a handler that reads the form of a request. It reads the request's body before, so
+// that large forms share the memory of large bodies.
+func (s *Server) inRoom(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		body, done, err := s.readBody(r)
+		if err != nil {
+			return err
+		}
+		defer done()
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		return h(w, r)
+	}
+}
+
+// openPage registers a handler that serves everyone. limit is the maximum size of its form in
+// bytes. It refuses a form that a browser sends from a page of another site, and pages under an
+// unknown host name.
+func (s *Server) openPage(pattern string, limit int64, h handler) {
+	limited := s.limited(limit, openai.MaxBody+1, h)
 	s.mux.Handle(pattern, s.open(func(w http.ResponseWriter, r *http.Request) error {
 		err := s.checkHost(r)
 		if err == nil {
@@ -136,6 +155,9 @@ func (s *Server) showSignIn(w http.ResponseWriter, r *http.Request, status int, 
 }
 
 func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
+	if err := r.ParseForm(); err != nil {
+		return fmt.Errorf("%w: %w", errBody, err)
+	}
 	next := r.PostFormValue("next")
 	if s.options.Keys != nil {
 		k, err := s.options.Keys.find(r.PostFormValue("key"))

@@ -14,7 +14,7 @@ func (o *Options) SetDrainTime(d time.Duration) { o.testLimits().drain = d }
 // SetKeepAlive sets the time without an event after which a stream gets a comment.
 func (o *Options) SetKeepAlive(d time.Duration) { o.testLimits().keepAlive = d }
 
-// SetMaxWaiting sets the number of answers from which on requests are refused.
+// SetMaxWaiting sets the number of waiting requests from which on others are refused.
 func (o *Options) SetMaxWaiting(n int64) { o.testLimits().waiting = n }
 
 func (o *Options) testLimits() *limits {

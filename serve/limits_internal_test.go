@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -308,3 +309,79 @@ type slowError struct{}
 func (*slowError) Error() string   { return "slow" }
 func (*slowError) Timeout() bool   { return true }
 func (*slowError) Temporary() bool { return true }
+
+// slowLine is a connection that counts the bytes after each write deadline.
+type slowLine struct {
+	http.ResponseWriter
+	parts []int
+}
+
+func (l *slowLine) SetWriteDeadline(time.Time) error {
+	l.parts = append(l.parts, 0)
+	return nil
+}
+
+func (l *slowLine) Write(p []byte) (int, error) {
+	l.parts[len(l.parts)-1] += len(p)
+	return l.ResponseWriter.Write(p)
+}
+
+// A client on a slow line has time for each part of a large response, not only for all of it.
+func TestLargeResponsesHaveTimeForEachPart(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{0, 1, writePart, writePart + 1, 5 << 20} {
+		line := &slowLine{ResponseWriter: httptest.NewRecorder()}
+		out := &recorder{ResponseWriter: line, conn: http.NewResponseController(line)}
+		n, err := out.Write(make([]byte, size))
+		require.NoError(t, err)
+		require.Equal(t, size, n)
+		require.Equal(t, int64(size), out.bytes)
+		require.Len(t, line.parts, max(1, (size+writePart-1)/writePart))
+		require.LessOrEqual(t, slices.Max(line.parts), writePart)
+	}
+}
+
+// Few requests for many answers do not fill the server for others.
+func TestFewRequestsDoNotFillTheServer(t *testing.T) {
+	t.Parallel()
+	w := waiting{limit: defaultLimits.waiting}
+	for many := true; many; {
+		_, many = w.enter(128)
+	}
+	_, several := w.enter(2)
+	require.False(t, several)
+	for range 1000 {
+		_, ok := w.enter(1)
+		require.True(t, ok)
+	}
+	w.leave(128)
+	_, several = w.enter(2)
+	require.True(t, several)
+}
+
+// The forms of the console take no more memory than other bodies: anyone may send the one to sign
+// in, so it must be small, and a large prompt shares the memory of large bodies.
+func TestFormsOfTheConsoleAreLimited(t *testing.T) {
+	t.Parallel()
+	send := func(s *Server, path, form string) int {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost"+path, strings.NewReader(form))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, r)
+		return w.Code
+	}
+	s := serverOf(t, "secret-of-one\n", nil)
+	require.Equal(t, http.StatusSeeOther, send(s, "/console/signin", "key=secret-of-one"))
+	require.Equal(t, http.StatusUnauthorized, send(s, "/console/signin", "key=secret-of-two"))
+	require.Equal(t, http.StatusRequestEntityTooLarge, send(s, "/console/signin", "key="+strings.Repeat("a", formBytes)))
+
+	const size = 1 << 20
+	var held int64
+	s = serverOf(t, "", func(context.Context, Call) (Answer, error) {
+		held = maxBodies - s.bodies.free
+		return Answer{}, errors.New("not answered")
+	})
+	require.Equal(t, http.StatusInternalServerError, send(s, "/console/try", "model=m&prompt="+strings.Repeat("a", size)))
+	require.Greater(t, held, int64(2*size), "the form and the request that is made from it")
+	require.Equal(t, int64(maxBodies), s.bodies.free)
+}

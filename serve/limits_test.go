@@ -18,14 +18,14 @@ import (
 	"github.com/ingot-run/ingot/serve"
 )
 
-// The number of answers that clients wait for is limited. Requests above it are told when to try
-// again, and are answered when others have ended. A request for very many answers keeps only its
-// like waiting.
+// The number of requests that wait is limited, and the number of their answers. Requests above a
+// limit are told when to try again, and are answered when others have ended. A request for very
+// many answers keeps only its like waiting.
 func TestWaitingRequestsAreLimited(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{}, 8)
 	b := setUp(t, func(o *serve.Options) {
-		o.SetMaxWaiting(16) // 8 requests of 2 answers each
+		o.SetMaxWaiting(8)
 		o.Answerer = slow{o.Answerer, func(ctx context.Context, _ serve.Call) (serve.Answer, error) {
 			select {
 			case begun <- struct{}{}:
@@ -57,16 +57,16 @@ func TestWaitingRequestsAreLimited(t *testing.T) {
 		require.JSONEq(t, fmt.Sprintf(`{"error":{"message":"the server is busy: clients wait for %d answers; try again later",
 			"type":"rate_limit_error","param":null,"code":"server_busy"}}`, answers), got.text)
 	}
-	const one, two, large = `{"model":"tiny","prompt":"a"}`, `{"model":"tiny","prompt":"a","n":2}`, `{"model":"tiny","prompt":["a","b"],"n":128}`
+	const one, large = `{"model":"tiny","prompt":"a"}`, `{"model":"tiny","prompt":["a","b"],"n":128}`
 	leaveLarge := ask(large) // no request is too large for the limit
 	refused("/v1/completions", `{"model":"tiny","prompt":"a","n":3}`, 256)
-	leave := ask(two)
+	leave := ask(one)
 	for range 6 {
-		ask(two)
+		ask(one)
 	}
-	refused("/v1/completions", one, 270)
-	refused("/v1/completions", `{"model":"tiny","prompt":"a","stream":true}`, 270)
-	refused("/v1/chat/completions", `{`+hello+`}`, 270)
+	refused("/v1/completions", one, 263)
+	refused("/v1/completions", `{"model":"tiny","prompt":"a","stream":true}`, 263)
+	refused("/v1/chat/completions", `{`+hello+`}`, 263)
 	form := url.Values{"model": {"tiny"}, "prompt": {"a"}}
 	require.Equal(t, 429, b.page(t, b.browser(t), "/console/try", form).status)
 	require.Equal(t, 200, b.send(t, http.MethodGet, "/v1/models", "").status)

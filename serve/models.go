@@ -66,9 +66,9 @@ func (s *Server) model(r *http.Request, alias string) (Model, error) {
 	}
 	models = present(models)
 	if len(models) == 0 {
-		return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %q: this server has no model now that the request may use", alias)
+		return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %.100q: this server has no model now that the request may use", alias)
 	}
-	return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %q: use %s", alias, aliases(models))
+	return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %.100q: use %s", alias, aliases(models))
 }
 
 // present returns the models that a worker or this process serves now.
@@ -77,7 +77,7 @@ func present(models []Model) []Model {
 }
 
 func away(alias string) error {
-	return failLater(retryLater, http.StatusServiceUnavailable, "model", "unavailable", "no worker serves the model %q now: try again later, or start one", alias)
+	return failLater(retryLater, http.StatusServiceUnavailable, "model", "unavailable", "no worker serves the model %.100q now: try again later, or start one", alias)
 }
 
 func aliases(models []Model) string {

@@ -100,14 +100,22 @@ func (r *recorder) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-func (r *recorder) Write(p []byte) (int, error) {
+// writePart is the number of bytes that a client must receive within limits.write.
+const writePart = 256 << 10
+
+func (r *recorder) Write(p []byte) (written int, err error) {
 	if r.status == 0 {
 		r.status = http.StatusOK
 	}
-	r.conn.SetWriteDeadline(time.Now().Add(r.timeout)) //nolint:errcheck // only writers in tests have no deadlines
-	n, err := r.ResponseWriter.Write(p)
-	r.bytes += int64(n)
-	return n, err
+	for {
+		part := p[written:min(len(p), written+writePart)]
+		r.conn.SetWriteDeadline(time.Now().Add(r.timeout)) //nolint:errcheck // only writers in tests have no deadlines
+		n, err := r.ResponseWriter.Write(part)
+		r.bytes += int64(n)
+		if written += n; err != nil || written == len(p) {
+			return written, err
+		}
+	}
 }
 
 // Unwrap gives http.ResponseController access to the connection.

@@ -49,7 +49,7 @@ type limits struct {
 	body      time.Duration // to receive a request's body, or a part of a file
 	write     time.Duration // for a client to receive a part of a response
 	idle      time.Duration // a connection without a request for this time is closed
-	waiting   int64         // number of answers that clients wait for, from which on requests are refused
+	waiting   int64         // number of waiting requests from which on others are refused; see waiting
 }
 
 var defaultLimits = limits{

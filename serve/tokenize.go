@@ -2,7 +2,9 @@ package serve
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/ingot-run/ingot/engine"
@@ -49,13 +51,6 @@ type tokenizeRequest struct {
 	TokenStrings bool            `json:"return_token_strs"`
 }
 
-type tokenizeResponse struct {
-	Count   int      `json:"count"`
-	Context int      `json:"max_model_len"`
-	Tokens  []int32  `json:"tokens"`
-	Strings []string `json:"token_strs"`
-}
-
 // tokenize answers POST /tokenize with the token ids of a prompt, or of a chat after the chat
 // template.
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, body []byte) error {
@@ -85,17 +80,45 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, body []byte) e
 	if err != nil {
 		return err
 	}
-	out := tokenizeResponse{Count: len(ids), Context: m.Context, Tokens: ids}
-	if out.Tokens == nil {
-		out.Tokens = []int32{}
-	}
+	var name func(id int32) string
 	if req.TokenStrings {
-		out.Strings = []string{}
-		for _, id := range ids {
-			out.Strings = append(out.Strings, eng.Tokenizer().Token(id))
+		name = eng.Tokenizer().Token
+	}
+	writeTokens(w, m.Context, ids, name)
+	return nil
+}
+
+// tokensPart is the size in bytes of the pieces in which token ids are written.
+const tokensPart = 64 << 10
+
+// writeTokens writes the response of /tokenize in pieces, since a text can have millions of tokens.
+// name returns the text of a token; nil leaves out the texts.
+func writeTokens(w http.ResponseWriter, context int, ids []int32, name func(id int32) string) {
+	w.Header().Set("Content-Type", "application/json")
+	piece := fmt.Appendf(nil, `{"count":%d,"max_model_len":%d,"tokens":[`, len(ids), context)
+	list := func(add func(piece []byte, id int32) []byte) {
+		for i, id := range ids {
+			if i > 0 {
+				piece = append(piece, ',')
+			}
+			if piece = add(piece, id); len(piece) >= tokensPart {
+				w.Write(piece) //nolint:errcheck // fails only if the client has left
+				piece = piece[:0]
+			}
 		}
 	}
-	return reply(w, out, nil)
+	list(func(piece []byte, id int32) []byte { return strconv.AppendInt(piece, int64(id), 10) })
+	if name == nil {
+		piece = append(piece, `],"token_strs":null}`...)
+	} else {
+		piece = append(piece, `],"token_strs":[`...)
+		list(func(piece []byte, id int32) []byte {
+			text, _ := openai.Marshal(name(id)) // a string can always be encoded
+			return append(piece, text...)
+		})
+		piece = append(piece, "]}"...)
+	}
+	w.Write(append(piece, '\n')) //nolint:errcheck // fails only if the client has left
 }
 
 // detokenize answers POST /detokenize with the text of token ids. Control tokens are a part of the
@@ -116,10 +139,13 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request, body []byte)
 	if err != nil {
 		return err
 	}
-	vocab := eng.Info().Vocab
+	vocab, size := eng.Info().Vocab, 0
 	for i, id := range req.Tokens {
 		if id < 0 || int(id) >= vocab {
 			return failf(http.StatusBadRequest, "tokens", openai.CodeInvalidValue, `"tokens[%d]" is %d, but the vocabulary has ids 0 to %d`, i, id, vocab-1)
+		}
+		if size += len(eng.Tokenizer().Token(id)); size > openai.MaxBody {
+			return failf(http.StatusBadRequest, "tokens", openai.CodeInvalidValue, `the text of "tokens" has more than %d MiB: send a part of them`, openai.MaxBody>>20)
 		}
 	}
 	decode := eng.Tokenizer().DecodeSpecial // as vLLM and llama.cpp

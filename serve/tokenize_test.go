@@ -13,6 +13,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/tokenizer"
+	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/queue/memqueue"
 	"github.com/ingot-run/ingot/serve"
 )
@@ -79,6 +80,31 @@ func TestTokenizer(t *testing.T) {
 	b.fails(t, 404, http.MethodPost, "/tokenize", `{"model":"other","prompt":"a"}`)
 	b.fails(t, 404, http.MethodPost, "/tokenize", `{"model":"other","prompt":"a"}`)
 	require.Equal(t, "unsupported", setUpFleet(t, memqueue.New()).fails(t, 404, http.MethodPost, "/tokenize", `{"prompt":"a"}`).Code)
+}
+
+// A response with the tokens of a long text is written in pieces, and is whole.
+func TestTokensOfALongText(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, nil)
+	of := b.engine.Tokenizer()
+	text := strings.Repeat("Once upon \"a\" tïme. ", 20_000)
+	var got tokens
+	b.post(t, "/tokenize", fmt.Sprintf(`{"prompt":%q,"return_token_strs":true}`, text), &got)
+	require.Equal(t, of.Encode(text, tokenizer.EncodeOptions{Special: true, BOS: true}), got.Tokens)
+	require.Len(t, got.Strings, got.Count)
+	for i, id := range got.Tokens {
+		require.Equal(t, strings.ToValidUTF8(of.Token(id), "\ufffd"), got.Strings[i])
+	}
+
+	longest := int32(0)
+	for id := range int32(b.engine.Info().Vocab) {
+		if len(of.Token(id)) > len(of.Token(longest)) {
+			longest = id
+		}
+	}
+	n := openai.MaxBody/len(of.Token(longest)) + 1
+	e := b.fails(t, 400, http.MethodPost, "/detokenize", fmt.Sprintf(`{"tokens":[%s%d]}`, strings.Repeat(fmt.Sprintf("%d,", longest), n), longest))
+	require.Equal(t, `the text of "tokens" has more than 16 MiB: send a part of them`, e.Message)
 }
 
 // A server with several models must not guess the tokenizer: the ids of one model are wrong, and
