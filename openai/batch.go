@@ -91,13 +91,13 @@ func (o *object) givenID() string {
 // endpoint that the body's fields indicate.
 func (o *object) lineEndpoint(body json.RawMessage) (e Endpoint) {
 	if method, ok := o.text("method"); ok && method != "POST" {
-		o.fail(CodeInvalidValue, `"method" must be "POST", not %q`, method)
+		o.fail(CodeInvalidValue, `"method" must be "POST", not %.100q`, method)
 	}
 	if url, ok := o.text("url"); ok {
 		if e := Endpoint(url); e == Chat || e == Completions {
 			return e
 		}
-		o.fail(CodeInvalidValue, `"url" must be %q or %q, not %q`, Chat, Completions, url)
+		o.fail(CodeInvalidValue, `"url" must be %q or %q, not %.100q`, Chat, Completions, url)
 		return ""
 	}
 	o.inside(body, "body.", func(inner *object) { e = inner.bodyEndpoint() })

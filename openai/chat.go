@@ -29,7 +29,7 @@ func (r *Request) readTemplateSettings(o *object, f *Field) {
 	}
 	for _, key := range extra.Keys() {
 		if key == "messages" || key == "tools" {
-			o.fail(CodeInvalidValue, `"chat_template_kwargs" cannot set %q: give it in the body itself`, key)
+			o.fail(CodeInvalidValue, `"chat_template_kwargs" cannot set %.100q: give it in the body itself`, key)
 		}
 		if key == "enable_thinking" && o.has(key) {
 			o.fail(CodeInvalidValue, `"enable_thinking" is in the body and in "chat_template_kwargs": give one`)
@@ -111,7 +111,7 @@ func (o *object) message(i int, m *ordered.Object) {
 	case !isText:
 		o.fail(CodeInvalidType, `"messages[%d].role" must be a string, not %s`, i, typeOfValue(v))
 	case !slices.Contains(roles, role):
-		o.fail(CodeInvalidValue, `"messages[%d].role" must be one of %s, not %q`, i, strings.Join(roles, ", "), role)
+		o.fail(CodeInvalidValue, `"messages[%d].role" must be one of %s, not %.100q`, i, strings.Join(roles, ", "), role)
 	}
 	content, ok := m.Get("content")
 	switch content := content.(type) {
@@ -150,7 +150,7 @@ func (o *object) joinParts(i int, parts []ordered.Value) string {
 			return ""
 		}
 		if name, _ := member(part, "type").(string); name != "text" {
-			o.fail(CodeUnsupported, `"messages[%d].content[%d].type" must be "text", not %q: only text can be used`, i, k, name)
+			o.fail(CodeUnsupported, `"messages[%d].content[%d].type" must be "text", not %.100q: only text can be used`, i, k, name)
 			return ""
 		}
 		s := member(part, "text")

@@ -107,7 +107,7 @@ func (r *Request) readResponseFormat(o *object, name string) {
 		case kind == "text":
 		case kind == "json_object":
 			if format.has("json_schema") {
-				format.fail(CodeInvalidValue, `%q needs the type "json_schema", not %q`, format.named("json_schema"), kind)
+				format.fail(CodeInvalidValue, `%q needs the type "json_schema", not %.100q`, format.named("json_schema"), kind)
 			}
 			if !r.readSchema(format, "schema") {
 				r.constrain(format, "type", generation.Constraint{Schema: anyObject})

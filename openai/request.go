@@ -78,6 +78,9 @@ func parseRequest(e Endpoint, body []byte, live bool) (*Request, error) {
 	if o.err != nil {
 		return nil, o.err
 	}
+	if at := ordered.HalfSurrogate(body); at >= 0 { // the model would read U+FFFD, and answer another prompt
+		return nil, errorf(CodeInvalidText, `the body has half of a surrogate pair at byte %d, which is no text: remove it`, at)
+	}
 	if r.unknown = o.unknown(e); r.unknown == nil {
 		r.unknown = o.nested
 	}
@@ -140,7 +143,7 @@ func (r *Request) CheckModel(served ...string) error {
 	for i, s := range served {
 		quoted[i] = fmt.Sprintf("%q", s)
 	}
-	return errorf(CodeUnknownModel, `"model" is %q, which is not served here: use %s`,
+	return errorf(CodeUnknownModel, `"model" is %.100q, which is not served here: use %s`,
 		r.model, strings.Join(quoted, " or "))
 }
 
@@ -182,7 +185,7 @@ func (r *Request) readLogitBias(o *object, f *Field) {
 		return
 	}
 	if key, ok := repeated(raw); ok {
-		o.fail(CodeInvalidValue, `"logit_bias" has the key %q twice`, key)
+		o.fail(CodeInvalidValue, `"logit_bias" has the key %.100q twice`, key)
 		return
 	}
 	o.inside(raw, "logit_bias.", func(inner *object) {
@@ -190,11 +193,11 @@ func (r *Request) readLogitBias(o *object, f *Field) {
 		for _, key := range slices.Sorted(maps.Keys(inner.fields)) { // sorted, so that errors do not depend on the order of a map
 			id, err := strconv.ParseInt(key, 10, 32)
 			if err != nil || id < 0 {
-				o.fail(CodeInvalidValue, `a key of "logit_bias" must be a token id, not %q`, key)
+				o.fail(CodeInvalidValue, `a key of "logit_bias" must be a token id, not %.100q`, key)
 				return
 			}
 			if _, given := bias[int32(id)]; given {
-				o.fail(CodeInvalidValue, `"logit_bias" has token %d twice, once as %q`, id, key)
+				o.fail(CodeInvalidValue, `"logit_bias" has token %d twice, once as %.100q`, id, key)
 				return
 			}
 			bias[int32(id)] = inner.number(key, -100, 100, 0)

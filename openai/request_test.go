@@ -319,6 +319,20 @@ func TestErrorsNameTheField(t *testing.T) {
 	}
 }
 
+// Half of a surrogate pair is no text. Read as U+FFFD, it would be another prompt.
+func TestHalfSurrogatePairsAreRefused(t *testing.T) {
+	t.Parallel()
+	for e, body := range map[Endpoint]string{
+		Completions: `{"prompt":"a \ud83d b"}`, Chat: `{"messages":[{"role":"user","content":"\udcff"}]}`,
+	} {
+		_, err := ParseRequest(e, []byte(body))
+		require.ErrorContains(t, err, "half of a surrogate pair at byte ")
+		require.Equal(t, CodeInvalidText, AsError(err).Code)
+	}
+	r := parse(t, Completions, `{"prompt":"a \ud83d\ude00 \\ud83d"}`)
+	require.Equal(t, `a 😀 \ud83d`, generationOf(r, 0).Text)
+}
+
 func TestErrorsOfPrompts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -31,7 +31,7 @@ func (r *Request) readTools(o *object, f *Field) {
 		var tool generation.Tool
 		o.inside(item, path+".", func(t *object) { tool = t.tool() })
 		if j, ok := first[tool.Name]; ok {
-			o.fail(CodeInvalidValue, `"%s.function.name" is %q, like that of "tools[%d]": give each tool a name of its own`, path, tool.Name, j)
+			o.fail(CodeInvalidValue, `"%s.function.name" is %.100q, like that of "tools[%d]": give each tool a name of its own`, path, tool.Name, j)
 		}
 		first[tool.Name] = i
 		r.settings.Tools = append(r.settings.Tools, tool)

@@ -70,9 +70,9 @@ func (o *object) unknownField(name string) *Error {
 		}
 	}
 	if near := nearest(name, fieldNames()); near != "" {
-		return errorf(CodeUnknown, "%q is unknown: did you mean %q?", name, near)
+		return errorf(CodeUnknown, "%.100q is unknown: did you mean %q?", name, near)
 	}
-	return errorf(CodeUnknown, "%q is unknown: remove it", name)
+	return errorf(CodeUnknown, "%.100q is unknown: remove it", name)
 }
 
 // only notes an error about the alphabetically first field that is none of the given ones. It is
@@ -82,9 +82,9 @@ func (o *object) only(names ...string) {
 		if o.nested != nil || !o.has(name) || slices.Contains(names, name) {
 			continue
 		}
-		o.nested = errorf(CodeUnknown, "%q is unknown: remove it", o.named(name))
+		o.nested = errorf(CodeUnknown, "%.100q is unknown: remove it", o.named(name))
 		if near := nearest(name, names); near != "" {
-			o.nested = errorf(CodeUnknown, "%q is unknown: did you mean %q?", o.named(name), near)
+			o.nested = errorf(CodeUnknown, "%.100q is unknown: did you mean %q?", o.named(name), near)
 		}
 	}
 }
@@ -119,6 +119,9 @@ func fieldNames() []string {
 func nearest(name string, known []string) string {
 	best, found := (len(name)+1)/3+1, ""
 	for _, f := range known {
+		if len(name)-len(f) >= best { // so much must be deleted at least; a long name would take minutes
+			continue
+		}
 		if d := distance(strings.ToLower(name), f); d < best {
 			best, found = d, f
 		}

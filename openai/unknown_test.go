@@ -1,7 +1,9 @@
 package openai
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,6 +50,21 @@ func TestErrorsOfAliases(t *testing.T) {
 	}
 	_, err := ParseRequest(Chat, []byte(`{"messages":[{"role":"user","content":"hi","images":["x"]}]}`))
 	require.EqualError(t, err, `"messages[0].images" is not supported: only text can be used`)
+}
+
+// The error about a very long name is short, and takes no long search for a similar one.
+func TestUnknownFieldsWithLongNames(t *testing.T) {
+	t.Parallel()
+	name := strings.Repeat("a", 8<<20)
+	start := time.Now()
+	for fields, want := range map[string]string{
+		`"` + name + `":1`: `"` + name[:100] + `" is unknown: remove it`,
+		`"structured_outputs":{"regex":"a","` + name + `":"b"}`: `"structured_outputs.` + name[:100-len("structured_outputs.")] + `" is unknown: remove it`,
+	} {
+		r := parse(t, Completions, `{"prompt":"a",`+fields+`}`)
+		require.EqualError(t, r.CheckUnknown(), want)
+	}
+	require.Less(t, time.Since(start), 20*time.Second) // comparing the whole name with each field takes minutes
 }
 
 func TestUnknownFields(t *testing.T) {
