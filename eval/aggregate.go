@@ -129,10 +129,20 @@ func (r *Results) add(s *Set, samples []Sample) {
 			m := &s.Metrics[i]
 			r.HigherBetter[name][m.Name] = m.HigherBetter
 			value, stderr := aggregate(m, list)
-			r.Results[name][m.Name+","+filter] = value
-			if !math.IsNaN(stderr) {
-				r.Results[name][m.Name+"_stderr,"+filter] = stderr
-			}
+			store(r.Results[name], m.Name, filter, value, stderr)
+		}
+	}
+}
+
+// maxScore is the maximum of a stored score. A perplexity can be infinite, for which JSON has no
+// number. It is below the largest number, so that sums and charts do not become infinite again.
+const maxScore = 1e300
+
+// store adds a score and its standard error. A value that is not known (NaN) is left out.
+func store(scores map[string]float64, metric, filter string, value, stderr float64) {
+	for key, v := range map[string]float64{metric + "," + filter: value, metric + "_stderr," + filter: stderr} {
+		if !math.IsNaN(v) {
+			scores[key] = min(v, maxScore)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package eval
 
 import (
 	"math"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,6 +44,30 @@ func TestAggregates(t *testing.T) {
 			require.InDelta(t, c.stderr, stderr, 1e-12, name)
 		}
 	}
+}
+
+// An infinite perplexity is stored as a large number, since JSON has no infinity: otherwise, the
+// results of all tasks would be lost.
+func TestEndlessPerplexities(t *testing.T) {
+	t.Parallel()
+	r := &Results{
+		Results: map[string]map[string]float64{}, Versions: map[string]string{}, Shots: map[string]int{}, HigherBetter: map[string]map[string]bool{},
+		Samples: map[string]Count{}, TaskHashes: map[string]string{}, Margins: map[string]float64{},
+	}
+	for name, aggregation := range map[string]string{"a": "weighted_perplexity", "b": "perplexity"} {
+		s := &Set{Task: &task.Task{Name: name, Metrics: []task.Metric{{Name: "m", Aggregation: aggregation}}}}
+		var samples []Sample
+		for i, logprob := range []float64{-2000, -3000} {
+			samples = append(samples, Sample{DocID: i, Filter: "none", Scores: map[string]float64{"m": logprob}, Weights: map[string]float64{"m": 1}})
+		}
+		r.add(s, samples)
+	}
+	members := []task.Member{{Task: "a", Weight: 1}, {Task: "b", Weight: 1}}
+	r.addGroups([]task.Group{{Name: "both", Members: members, Metrics: []task.GroupMetric{{Metric: "m"}}}})
+	for _, scores := range []map[string]float64{r.Results["a"], r.Results["b"], r.Groups["both"]} {
+		require.InDelta(t, maxScore, scores["m,none"], 0)
+	}
+	require.NoError(t, writeJSON(filepath.Join(t.TempDir(), ResultsFile), r))
 }
 
 // A row is unchanged if everything that was measured is.

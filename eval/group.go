@@ -57,12 +57,7 @@ func (r *Results) addGroup(g *task.Group, m *task.GroupMetric, filter string) {
 		list = append(list, p)
 	}
 	value, stderr := groupScore(list, m.BySize)
-	if !math.IsNaN(value) {
-		r.Groups[g.Name][m.Metric+","+filter] = value
-	}
-	if !math.IsNaN(stderr) {
-		r.Groups[g.Name][m.Metric+"_stderr,"+filter] = stderr
-	}
+	store(r.Groups[g.Name], m.Metric, filter, value, stderr)
 }
 
 // part is the score of a task of a group. stderr is NaN if it is not known.

@@ -47,7 +47,7 @@ func (r *reader) dataFile(split string, n *yaml.Node) error {
 	if len(list) != 1 || list[0] == "" || strings.ContainsAny(list[0], "*?[") {
 		return errors.New("data_files: a split must be one file: join its files, and name the result")
 	}
-	r.dataFiles[split] = r.within(list[0])
+	r.dataFiles[split] = relativeTo(r.folder, list[0])
 	return nil
 }
 

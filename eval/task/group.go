@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -174,7 +175,7 @@ func (g *groupReader) member(n *yaml.Node) error {
 			}
 		}
 	}
-	if m.Task == "" || m.Weight <= 0 {
+	if m.Task == "" || !(m.Weight > 0) || math.IsInf(m.Weight, 0) { // NaN is not above 0
 		return errors.New("each element must have the name of a task (key \"task\") and a weight above 0")
 	}
 	files, err := g.find(m.Task)

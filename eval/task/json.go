@@ -74,7 +74,7 @@ func (r *reader) schema(n *yaml.Node) (*jsonschema.Schema, error) {
 	var text []byte
 	if n.Kind == yaml.ScalarNode {
 		var err error
-		if text, err = os.ReadFile(r.within(n.Value)); err != nil {
+		if text, err = os.ReadFile(relativeTo(r.folder, n.Value)); err != nil {
 			return nil, fmt.Errorf("read its file: %w", err)
 		}
 	} else {

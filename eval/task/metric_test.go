@@ -156,6 +156,8 @@ func TestGroups(t *testing.T) {
 		"text.yaml":    "group: text\ntask: arc_easy",
 		"strange.yaml": "group: strange\ntask: [a]\nbanana: 1",
 		"inline.yaml":  "group: inline\ntask: [{task: a, num_fewshot: 3}]",
+		"nan.yaml":     "group: nan\ntask: [{task: a, weight: .nan}]",
+		"inf.yaml":     "group: inf\ntask: [{task: a, weight: .inf}]",
 		"median.yaml":  "group: median\ntask: [a]\naggregate_metric_list: [{metric: acc, aggregation: median}]",
 	} {
 		path := filepath.Join(folder, name)
@@ -177,6 +179,7 @@ func TestGroups(t *testing.T) {
 		"loop.yaml": "the group contains itself", "none.yaml": `"zebra" is not a built-in task`, "strange.yaml": "banana: this key of a group is not supported",
 		"empty.yaml": `the key "task" is missing`, "zero.yaml": "zero.yaml:2: task: must be a list of tasks", "text.yaml": "text.yaml:2: task: must be a list of tasks",
 		"inline.yaml": `the key "num_fewshot" of a group's task is not supported`, "median.yaml": `aggregation "median" is not supported`, "missing.yaml": "no such file",
+		"nan.yaml": "a weight above 0", "inf.yaml": "a weight above 0",
 	} {
 		_, _, err := ReadAll([]string{filepath.Join(folder, name)})
 		require.ErrorContains(t, err, says)

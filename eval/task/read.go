@@ -90,7 +90,10 @@ func readKeys(path string, within []string) (map[string]*keyValue, error) {
 		return keys, nil
 	}
 	delete(keys, "include")
-	other := filepath.Join(filepath.Dir(path), included.Value)
+	if included.Kind != yaml.ScalarNode || included.Value == "" {
+		return nil, fmt.Errorf("read task %s:%d: include: the value must be the path of one file", path, included.Line)
+	}
+	other := relativeTo(filepath.Dir(path), included.Value)
 	if isBuiltin(path) {
 		other = strings.TrimSuffix(other, ".yaml")
 	}
@@ -244,18 +247,18 @@ func (r *reader) fileTo(path *string) func(*yaml.Node) error {
 	return func(n *yaml.Node) error {
 		err := n.Decode(path)
 		if *path != "" {
-			*path = r.within(*path)
+			*path = relativeTo(r.folder, *path)
 		}
 		return err
 	}
 }
 
-// within returns a path that is relative to the task's folder, or absolute.
-func (r *reader) within(path string) string {
+// relativeTo returns a path of a task file, which may be relative to the file's folder.
+func relativeTo(folder, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}
-	return filepath.Join(r.folder, path)
+	return filepath.Join(folder, path)
 }
 
 func (r *reader) outputType(n *yaml.Node) error {
@@ -342,36 +345,6 @@ func mapping(n *yaml.Node) ([]*yaml.Node, error) {
 	return n.Content, nil
 }
 
-func (r *reader) generation(n *yaml.Node) error {
-	g := &r.task.Generation
-	return storeAll(n, "the setting", map[string]any{
-		"max_gen_toks": &g.MaxTokens, "max_tokens": &g.MaxTokens, "max_new_tokens": &g.MaxTokens,
-		"temperature": &g.Temperature, "top_p": &g.TopP, "top_k": &g.TopK, "seed": &g.Seed,
-		"regex": &g.Regex, "choices": func(value *yaml.Node) (err error) {
-			if g.Choices, err = texts(value); err == nil && len(g.Choices) == 0 {
-				err = errors.New("the list is empty")
-			}
-			return err
-		},
-		"do_sample": nil, // ignored: the temperature decides whether tokens are sampled
-		"until": func(value *yaml.Node) (err error) {
-			r.until = true
-			g.Until, err = texts(value)
-			return err
-		},
-	})
-}
-
-// texts reads a text or a list of texts.
-func texts(n *yaml.Node) ([]string, error) {
-	if n.Kind == yaml.ScalarNode {
-		return []string{n.Value}, nil
-	}
-	var list []string
-	err := n.Decode(&list)
-	return list, err
-}
-
 // finish checks the conditions that concern several keys, and sets the fields that depend on
 // several keys.
 func (r *reader) finish() error {
@@ -404,8 +377,9 @@ func (r *reader) finish() error {
 	if t.Chat && !t.Type.Generates() {
 		return fmt.Errorf("a task of type %s scores log-probabilities of a prompt, which chats do not return: remove \"chat\"", t.Type)
 	}
-	if t.Shots < 0 || t.Repeats < 1 || t.Generation.MaxTokens < 1 {
-		return fmt.Errorf("num_fewshot is %d, repeats is %d and max_gen_toks is %d: they must be at least 0, 1 and 1", t.Shots, t.Repeats, t.Generation.MaxTokens)
+	if t.Shots < 0 || t.Repeats < 1 || t.Repeats > maxRepeats || t.Generation.MaxTokens < 1 {
+		return fmt.Errorf("num_fewshot is %d, repeats is %d and max_gen_toks is %d: they must be at least 0, from 1 to %d, and at least 1",
+			t.Shots, t.Repeats, t.Generation.MaxTokens, maxRepeats)
 	}
 	if err := t.checkForm(); err != nil {
 		return err
@@ -417,16 +391,4 @@ func (r *reader) finish() error {
 		known = t.results.metrics
 	}
 	return r.checkMetrics(known)
-}
-
-// checkForm checks the settings that give the form of an answer.
-func (t *Task) checkForm() error {
-	choices, regex := len(t.Generation.Choices) > 0, t.Generation.Regex != ""
-	switch {
-	case choices && regex:
-		return errors.New(`generation_kwargs has "choices" and "regex": give one`)
-	case (choices || regex) && !t.Type.Generates():
-		return fmt.Errorf(`a task of type %s generates no answers: remove "choices" and "regex" from generation_kwargs`, t.Type)
-	}
-	return nil
 }

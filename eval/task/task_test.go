@@ -88,6 +88,14 @@ func TestPromptsOfTheHarness(t *testing.T) {
 	}
 }
 
+// The path of an included file may be absolute.
+func TestIncludeOfAnAbsolutePath(t *testing.T) {
+	t.Parallel()
+	shared := filepath.Join(t.TempDir(), "shared.yaml")
+	require.NoError(t, os.WriteFile(shared, []byte("doc_to_text: x\ndoc_to_target: y\n"), 0o600))
+	require.Equal(t, "a", written(t, "task: a\ninclude: "+shared+"\n").Name)
+}
+
 func TestPromptRefusesAnEmptyListOfTargets(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "task.yaml")
@@ -160,6 +168,13 @@ func TestReadRefuses(t *testing.T) {
 		"not YAML":           {"{", "read task"},
 		"not keys":           {"- a", "the file is not a YAML mapping"},
 		"included key":       {base + "include: shared-task.yaml", "shared-task.yaml:2: doc_to_image: the key is not supported"},
+		"two includes":       {base + "include: [a.yaml, b.yaml]", "task.yaml:4: include: the value must be the path of one file"},
+		"no temperature":     {base + "generation_kwargs: {temperature: .nan}", "generation_kwargs: temperature is NaN, but must be a number from 0 to 2"},
+		"much temperature":   {base + "generation_kwargs: {temperature: 2.5}", "temperature is 2.5, but must be a number from 0 to 2"},
+		"top_p":              {base + "generation_kwargs: {top_p: -0.1}", "top_p is -0.1, but must be a number from 0 to 1"},
+		"many stops":         {base + "generation_kwargs: {until: [" + strings.Repeat("a, ", 65) + "]}", "until has 65 texts, more than 64"},
+		"many answers":       {base + "repeats: 129", "repeats is 129"},
+		"no answer":          {base + "repeats: 0", "repeats is 0"},
 		"includes itself":    {"include: task.yaml", "the file includes itself"},
 		"negative shots":     {base + "num_fewshot: -1", "num_fewshot is -1"},
 		"folder in a name":   {"task: ../../a\ndoc_to_text: x\ndoc_to_target: y", `the name "../../a" must have at most 200 bytes`},
