@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
@@ -48,40 +46,19 @@ func (p *rowTimes) measure() {
 	}
 }
 
-// inversion returns the smallest n for which n rows take more than 1.05 times as long as n+1 rows;
-// 0 if there is none.
-func (p *rowTimes) inversion() int {
+// inversions returns for how many n a product of n rows takes more than 1.05 times as long as one
+// of n+1 rows. A product with fewer rows should never be slower.
+func (p *rowTimes) inversions() (count int) {
 	for rows := 1; rows < len(p.fastest)-1; rows++ {
 		if float64(p.fastest[rows]) > 1.05*float64(p.fastest[rows+1]) {
-			return rows
+			count++
 		}
 	}
-	return 0
-}
-
-// A product with fewer rows is never slower than one with more rows.
-func TestMoreRowsTakeNoLessTime(t *testing.T) { // not parallel, because it measures time
-	s := Sets()[0]
-	if s.Name == "portable" {
-		t.Skip("this processor runs only the portable kernels, which are not optimised for speed")
-	}
-	for _, kind := range []gguf.Type{gguf.TypeQ80, gguf.TypeQ40, gguf.TypeQ4K, gguf.TypeF16} {
-		p := newRowTimes(t, s, kind)
-		for start := time.Now(); ; { // other programs can only make a product slower, so repeated measurements approach the true time
-			for range 50 {
-				p.measure()
-			}
-			if p.inversion() == 0 {
-				break
-			}
-			rows := p.inversion()
-			require.Less(t, time.Since(start), 5*time.Second, "%s, %v: %d rows take %v, but one row more takes only %v", s.Name, kind, rows, p.fastest[rows], p.fastest[rows+1])
-		}
-	}
+	return count
 }
 
 // BenchmarkProductRows times products with 1 to 33 rows, and reports the fastest of each in
-// microseconds.
+// microseconds. The inversions that it reports should be 0 on a quiet machine.
 func BenchmarkProductRows(b *testing.B) {
 	for _, s := range Sets() {
 		for _, kind := range []gguf.Type{gguf.TypeQ80, gguf.TypeQ40, gguf.TypeQ4K, gguf.TypeF16, gguf.TypeF32} {
@@ -93,6 +70,7 @@ func BenchmarkProductRows(b *testing.B) {
 				for rows, took := range p.fastest[1:] {
 					b.ReportMetric(float64(took.Nanoseconds())/1e3, fmt.Sprintf("µs/%02d", rows+1))
 				}
+				b.ReportMetric(float64(p.inversions()), "inversions")
 			})
 		}
 	}
