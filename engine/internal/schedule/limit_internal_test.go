@@ -265,3 +265,17 @@ func TestTheOldestPromptHasItsTurn(t *testing.T) {
 	}
 	require.Greater(t, steps, (oldestTurn-1)*full, "short prompts got rows too")
 }
+
+func TestArrivals(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	var a arrivals
+	require.False(t, a.expected(now))
+	a.last = now
+	require.True(t, a.expected(now.Add(arrivalWindow-1)))
+	require.False(t, a.expected(now.Add(arrivalWindow)))
+	a.add(2)
+	require.InDelta(t, 2, a.prompt, 1e-12)
+	a.add(3)
+	require.InDelta(t, 2.1, a.prompt, 1e-12)
+}
