@@ -95,12 +95,11 @@ compiled: ## compile, without linking, what `make test` runs with the race detec
 
 .PHONY: test
 test: programs ## install missing programs that the tests need, and run all tests
-	@# The timeout is long, since a slow machine may need it. `make lint` vets. Tests of the queue mostly wait, so two packages per
-	@# processor run at a time, those that wait longest first. Of the random requests, few run with the race detector (-short) and all
-	@# without it.
-	CGO_ENABLED=1 $(TEST) -race $(UNSEEN) -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 45m -skip '$(UNRACED)|$(ALONE)' $$($(GO) list ./worker ./cmd/ingot ./serve ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test ./.ci/types
-	$(TEST) -vet=off -timeout 45m $$($(GO) list ./... | grep -E '$(SEQUENTIAL)')
-	$(TEST) -vet=off -timeout 45m -run '$(UNRACED)|RandomRequests|$(ALONE)' ./cmd/ingot $$(grep -rlE --include=*_test.go 'func Test[a-zA-Z]*($(UNRACED)|RandomRequests)' . | xargs -n 1 dirname | sort -u | grep -v cmd/ingot)
+	@# `make lint` vets. Tests of the queue mostly wait, so two packages per processor run at a time, those that wait longest first. Of the
+	@# random requests, few run with the race detector (-short) and all without it.
+	CGO_ENABLED=1 $(TEST) -race $(UNSEEN) -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 12m -skip '$(UNRACED)|$(ALONE)' $$($(GO) list ./worker ./cmd/ingot ./serve ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test ./.ci/types
+	$(TEST) -vet=off -timeout 12m $$($(GO) list ./... | grep -E '$(SEQUENTIAL)')
+	$(TEST) -vet=off -timeout 12m -run '$(UNRACED)|RandomRequests|$(ALONE)' ./cmd/ingot $$(grep -rlE --include=*_test.go 'func Test[a-zA-Z]*($(UNRACED)|RandomRequests)' . | xargs -n 1 dirname | sort -u | grep -v cmd/ingot)
 
 .PHONY: models-trained
 models-trained: ## download the trained models for tests to $INGOT_TRAINED (the user's cache); TRAINED=smollm2 or gemma3 for one

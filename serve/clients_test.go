@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/internal/bounded"
 	"github.com/ingot-run/ingot/queue/redisqueue"
 	"github.com/ingot-run/ingot/queue/redistest"
 	"github.com/ingot-run/ingot/serve/batch"
@@ -32,7 +33,7 @@ func needClients(t *testing.T) {
 func runClients(t *testing.T, program, url string) {
 	t.Helper()
 	needClients(t)
-	node := exec.CommandContext(t.Context(), "node", program, url)
+	node := bounded.Command(t, "node", program, url)
 	node.Dir = "clients"
 	text, err := node.CombinedOutput()
 	t.Log(string(text))

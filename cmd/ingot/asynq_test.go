@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/internal/bounded"
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
@@ -25,7 +26,7 @@ func commandLine(t *testing.T, server *redistest.Server) func(args ...string) st
 	home := t.TempDir() // without a configuration file
 	return func(args ...string) string {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), path, append(args, "--uri", server.Client.Options().Addr)...)
+		cmd := bounded.Command(t, path, append(args, "--uri", server.Client.Options().Addr)...)
 		cmd.Env = []string{"HOME=" + home, "NO_COLOR=1"}
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s: %s", strings.Join(args, " "), out)

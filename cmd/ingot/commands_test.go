@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/internal/bounded"
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
@@ -64,12 +64,12 @@ func TestCommandsOfDocs(t *testing.T) {
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "page")
-			require.NoError(t, exec.CommandContext(t.Context(), "cp", "-R", base, dir).Run())
+			require.NoError(t, bounded.Command(t, "cp", "-R", base, dir).Run())
 			server := ""
 			if strings.Contains(script, "ingot enqueue") {
 				server = redistest.Start(t).URL
 			}
-			sh := exec.CommandContext(t.Context(), "sh", "-e")
+			sh := bounded.Command(t, "sh", "-e")
 			sh.Dir, sh.Stdin = dir, strings.NewReader(script)
 			sh.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "INGOT_REDIS="+server, "INGOT_CONTEXT=512")
 			out, err := sh.CombinedOutput()

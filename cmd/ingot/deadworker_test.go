@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/internal/bounded"
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
@@ -159,7 +160,7 @@ func TestStatusOfChats(t *testing.T) {
 // leave sends a request and leaves before its answer, when begun returns true.
 func (s *serveProcess) leave(t *testing.T, body string, begun func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(bounded.Context(t))
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/completions", strings.NewReader(body))
 	require.NoError(t, err)
 	left := make(chan error, 1)

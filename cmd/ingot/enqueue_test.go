@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/internal/bounded"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/redistest"
 )
@@ -24,7 +25,7 @@ import (
 func TestEnqueueStopsOnInterrupt(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
-	ctx, interrupt := context.WithCancel(t.Context())
+	ctx, interrupt := context.WithCancel(bounded.Context(t))
 	defer interrupt()
 	stdin, rows := io.Pipe()
 	var stdout, stderr bytes.Buffer
@@ -44,7 +45,7 @@ func TestEnqueueStopsOnInterrupt(t *testing.T) {
 // TestEnqueueHintsHowToGoOn checks that an interrupted enqueue prints how to queue the other rows.
 func TestEnqueueHintsHowToGoOn(t *testing.T) {
 	t.Parallel()
-	ctx, interrupt := context.WithCancel(t.Context())
+	ctx, interrupt := context.WithCancel(bounded.Context(t))
 	interrupt()
 	cmd := newEnqueue()
 	cmd.SetContext(ctx)

@@ -14,13 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/eval/schedule"
+	"github.com/ingot-run/ingot/internal/bounded"
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
 // startScheduler runs a scheduler in this process. stop ends it and waits until it has ended.
 func startScheduler(t *testing.T, url, file, runs string) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(bounded.Context(t))
 	ended := make(chan int, 1)
 	var log strings.Builder
 	go func() {

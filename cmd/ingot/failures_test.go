@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/internal/bounded"
 	"github.com/ingot-run/ingot/queue/redisqueue"
 	"github.com/ingot-run/ingot/queue/redistest"
 )
@@ -88,7 +89,7 @@ func TestEvalRunOfAnotherModel(t *testing.T) {
 func TestAFailedWriteIsAFailure(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
-	code := run(t.Context(), []string{"run", "-", "-o", "-", "--model", tinyLlama}, strings.NewReader(badRow), full{}, &stderr)
+	code := run(bounded.Context(t), []string{"run", "-", "-o", "-", "--model", tinyLlama}, strings.NewReader(badRow), full{}, &stderr)
 	require.Equal(t, exitFailure, code, stderr.String())
 }
 
@@ -123,7 +124,7 @@ func TestStatusWatch(t *testing.T) {
 	require.Equal(t, exitOK, r.code, r.stderr)
 	watch := []string{"status", "b", "--redis", server.URL, "--watch"}
 
-	ctx, interrupt := context.WithCancel(t.Context())
+	ctx, interrupt := context.WithCancel(bounded.Context(t))
 	ended := make(chan result, 1)
 	follow := func(ctx context.Context) {
 		var stdout, stderr bytes.Buffer
@@ -135,7 +136,7 @@ func TestStatusWatch(t *testing.T) {
 	r = <-ended
 	require.Equal(t, exitFailure, r.code)
 
-	go follow(t.Context())
+	go follow(bounded.Context(t))
 	select {
 	case r = <-ended:
 		require.Fail(t, "the batch has not ended", "%+v", r)

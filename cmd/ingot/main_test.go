@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/internal/bounded"
 )
 
 // asProgram is the environment variable that makes the test binary run as ingot, for tests that
@@ -52,7 +55,10 @@ type result struct {
 func ingot(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), args, strings.NewReader(stdin), &stdout, &stderr)
+	ctx, cancel := context.WithTimeout(t.Context(), bounded.Limit)
+	defer cancel()
+	code := run(ctx, args, strings.NewReader(stdin), &stdout, &stderr)
+	require.NoError(t, ctx.Err(), "the command did not end by itself")
 	return result{code, stdout.String(), stderr.String()}
 }
 
@@ -67,10 +73,11 @@ func withRedis(t *testing.T, url, stdin string) func(code int, args ...string) r
 	}
 }
 
-// program returns a command line in its own process. Its stderr is logged if the test fails.
+// program returns a command line in its own process, which is killed if it does not end. Its stderr
+// is logged if the test fails.
 func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd := bounded.Command(t, os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/internal/bounded"
 )
 
 // TestMemoryOfHostileRows runs rows that need as much memory as possible. It checks that the
@@ -35,7 +37,7 @@ func TestMemoryOfHostileRows(t *testing.T) { // not parallel, since this test an
 	text, err := build.CombinedOutput()
 	require.NoError(t, err, string(text))
 
-	cmd := exec.CommandContext(t.Context(), binary, "run", in, "-o", out, "--model", tinyGLM, "--backend", "cpu", "--memory", strconv.Itoa(limit)+"B",
+	cmd := bounded.Command(t, binary, "run", in, "-o", out, "--model", tinyGLM, "--backend", "cpu", "--memory", strconv.Itoa(limit)+"B",
 		"--concurrency", "512", "--threads", "2")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

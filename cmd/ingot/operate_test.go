@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/internal/bounded"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/redisqueue"
 	"github.com/ingot-run/ingot/queue/redistest"
@@ -83,7 +84,7 @@ func TestPauseAndResume(t *testing.T) {
 	r := redis(exitOK, "enqueue", "-", "--batch", "b", "--model-name", "glm")
 	require.Contains(t, r.stderr, "model name \"glm\" is paused: the rows wait for \"ingot resume glm\"\n")
 	require.Regexp(t, `(?m)^paused +no rows of model name "glm" are taken: ingot resume glm$`, redis(exitOK, "status", "b").stdout)
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(bounded.Context(t))
 	defer stop()
 	var stdout bytes.Buffer
 	watched := onWrite{do: func(part string) {

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/internal/bounded"
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
@@ -105,7 +106,7 @@ func TestRunContinuesATable(t *testing.T) {
 	// The worker writes a log line when it has answered a row. The run is interrupted during the
 	// first such line, so that it cannot end before. Meanwhile the answer is written.
 	answers := filepath.Join(folder, "out.jsonl.answers.jsonl")
-	ctx, interrupt := context.WithCancel(t.Context())
+	ctx, interrupt := context.WithCancel(bounded.Context(t))
 	stderr := onWrite{do: func(part string) {
 		if ctx.Err() != nil || !strings.Contains(part, "recorded a job") {
 			return
@@ -296,7 +297,7 @@ func TestTablesOfOtherSoftware(t *testing.T) {
 {"text":"=1+1","nested":1.5}
 `
 	node := func(program, path string) string {
-		cmd := exec.CommandContext(t.Context(), "node", program, path)
+		cmd := bounded.Command(t, "node", program, path)
 		cmd.Dir, cmd.Stdin = filepath.Join("..", "..", "files", "table", "node"), strings.NewReader(questions)
 		text, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(text))

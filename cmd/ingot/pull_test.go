@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/hub/hubtest"
+	"github.com/ingot-run/ingot/internal/bounded"
 )
 
 // machine is a hub, and a user's home folder with an empty cache.
@@ -173,7 +174,7 @@ func TestPullContinues(t *testing.T) {
 			m.Add("maker/big-GGUF", &hubtest.Repo{Files: map[string][]byte{"big-Q8_0.gguf": model}})
 			cmd := m.command(t, "pull", "maker/big-GGUF")
 			require.NoError(t, cmd.Start())
-			<-all
+			bounded.Receive(t, all)
 			require.NoError(t, cmd.Process.Signal(signal))
 			require.Error(t, cmd.Wait())
 			if signal == syscall.SIGINT {
@@ -222,7 +223,7 @@ func TestTwoPulls(t *testing.T) {
 	var firstOut bytes.Buffer
 	first.Stdout = &firstOut
 	require.NoError(t, first.Start())
-	<-begun
+	bounded.Receive(t, begun)
 	second := m.command(t, "pull", "maker/tiny-GGUF:Q4_0")
 	var secondOut bytes.Buffer
 	second.Stdout, second.Stderr = &secondOut, nil

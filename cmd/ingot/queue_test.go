@@ -18,6 +18,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/internal/bounded"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/redistest"
 )
@@ -47,7 +48,10 @@ func startWorker(t *testing.T, url, alias string, flags ...string) *workerProces
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
 			fmt.Fprintln(&all, lines.Text())
 			if m := address.FindStringSubmatch(lines.Text()); m != nil {
-				found <- m[1]
+				select {
+				case found <- m[1]:
+				default: // the address is known
+				}
 			}
 		}
 		close(found)
@@ -243,7 +247,7 @@ func TestNightly(t *testing.T) {
 		`{"id":"b","answer":"Paris.",`+askFinland[1:]+"\n")
 	startWorker(t, url, queue.DefaultAlias)
 	nightly := func() (string, error) {
-		cmd := exec.CommandContext(t.Context(), script, questions)
+		cmd := bounded.Command(t, script, questions)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), asProgram+"=1", "INGOT_REDIS="+url, "PATH="+dir+":"+os.Getenv("PATH"))
 		out, err := cmd.CombinedOutput()

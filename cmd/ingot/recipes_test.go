@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/files/table"
+	"github.com/ingot-run/ingot/internal/bounded"
 )
 
 // recipe returns the commands of a recipe in the README: those below the paragraph that begins with
@@ -56,7 +56,7 @@ func prepare(t *testing.T, dir, modelName string, files map[string]string) {
 // shell runs commands in a folder and returns their output.
 func shell(t *testing.T, dir, commands string) string {
 	t.Helper()
-	sh := exec.CommandContext(t.Context(), "sh", "-e")
+	sh := bounded.Command(t, "sh", "-e")
 	sh.Dir, sh.Stdin = dir, strings.NewReader(commands)
 	var stderr strings.Builder
 	sh.Stderr = &stderr

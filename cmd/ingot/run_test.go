@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/internal/bounded"
 )
 
 // answer is a line of an output file, with the fields that tests check.
@@ -158,7 +160,7 @@ func TestRunTakesNoPromptsFromAJSONLFile(t *testing.T) {
 // is read. An interrupt then ends the program, and the output has only whole lines.
 func TestRunPassesRowsThroughAPipe(t *testing.T) {
 	t.Parallel()
-	ctx, interrupt := context.WithCancel(t.Context())
+	ctx, interrupt := context.WithCancel(bounded.Context(t))
 	defer interrupt()
 	stdin, ask := io.Pipe()
 	listen, stdout := io.Pipe()
@@ -312,7 +314,7 @@ func TestRunEndsIfItCannotWrite(t *testing.T) {
 	defer rows.Close()
 	go fmt.Fprintln(rows, askMarch) //nolint:errcheck // the test waits for the answer
 	var stderr bytes.Buffer
-	require.Equal(t, exitFailure, run(t.Context(), []string{"run", "-", "-o", "-", "--model", tinyLlama}, stdin, full{}, &stderr))
+	require.Equal(t, exitFailure, run(bounded.Context(t), []string{"run", "-", "-o", "-", "--model", tinyLlama}, stdin, full{}, &stderr))
 	require.Equal(t, "ingot: run -: write results: no space left on device\n", stderr.String())
 }
 

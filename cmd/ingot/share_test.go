@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/internal/bounded"
 	"github.com/ingot-run/ingot/internal/manual"
 )
 
@@ -48,7 +49,7 @@ func TestManualPages(t *testing.T) {
 		files, err := filepath.Glob(filepath.Join(pages, "*.1"))
 		require.NoError(t, err)
 		require.Greater(t, len(files), 20)
-		warnings, err := exec.CommandContext(t.Context(), mandoc, append([]string{"-T", "lint", "-W", "warning"}, files...)...).CombinedOutput()
+		warnings, err := bounded.Command(t, mandoc, append([]string{"-T", "lint", "-W", "warning"}, files...)...).CombinedOutput()
 		require.NoError(t, err, string(warnings))
 	})
 }
@@ -63,7 +64,7 @@ func TestCompletions(t *testing.T) {
 	share := filepath.Join(folder, "share")
 	require.Contains(t, readFile(t, filepath.Join(share, "zsh", "site-functions", "_ingot")), "#compdef ingot\n")
 	require.Contains(t, readFile(t, filepath.Join(share, "fish", "vendor_completions.d", "ingot.fish")), "complete -c ingot ")
-	message, err := exec.CommandContext(t.Context(), "bash", "-n", filepath.Join(share, "bash-completion", "completions", "ingot")).CombinedOutput()
+	message, err := bounded.Command(t, "bash", "-n", filepath.Join(share, "bash-completion", "completions", "ingot")).CombinedOutput()
 	require.NoError(t, err, string(message))
 }
 

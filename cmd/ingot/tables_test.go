@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/internal/bounded"
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
@@ -28,7 +29,7 @@ func afterAnswer(t *testing.T, do func(), args ...string) result {
 			do()
 		}
 	}}
-	code := run(t.Context(), append(args, "--log-level", "debug"), strings.NewReader(""), &stdout, &stderr)
+	code := run(bounded.Context(t), append(args, "--log-level", "debug"), strings.NewReader(""), &stdout, &stderr)
 	require.True(t, done, stderr.String())
 	return result{code, stdout.String(), stderr.String()}
 }

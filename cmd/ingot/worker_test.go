@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/internal/bounded"
 )
 
 // TestAWorkerIsStoppedWhileItWaitsForRedis: nothing was begun, so this is not an error.
@@ -17,7 +19,7 @@ func TestAWorkerIsStoppedWhileItWaitsForRedis(t *testing.T) {
 	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, silent.Close()) })
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(bounded.Context(t))
 	go func() {
 		if c, err := silent.Accept(); err == nil {
 			defer c.Close()

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/internal/bounded"
 )
 
 // newTestProcess returns a process that runs a shell script.
@@ -34,7 +36,7 @@ func lines(t *testing.T, p *process, n int) {
 func start(t *testing.T, p *process) (end func() error) {
 	t.Helper()
 	ended := make(chan error, 1)
-	go func() { ended <- p.run(t.Context()) }()
+	go func() { ended <- p.run(bounded.Context(t)) }()
 	return func() error {
 		p.retire(t.Context())
 		return <-ended
@@ -65,7 +67,7 @@ func TestProcessRunsOnce(t *testing.T) {
 	again := filepath.Join(t.TempDir(), "again")
 	p := newTestProcess(t, "if test -e "+again+"; then exit 0; fi; touch "+again+"; exit 1")
 	p.once = true
-	require.NoError(t, p.run(t.Context()))
+	require.NoError(t, p.run(bounded.Context(t)))
 	starts, _ := p.history()
 	require.Equal(t, 2, starts)
 	require.NoError(t, p.journal.faults())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/internal/bounded"
 	"github.com/ingot-run/ingot/serve"
 	"github.com/ingot-run/ingot/serve/batch"
 )
@@ -44,7 +45,7 @@ func TestLoad(t *testing.T) {
 		require.NoError(t, store.Close())
 		require.NoError(t, eng.Close())
 	})
-	r, err := run(t.Context(), options{url: web.URL, model: "tiny", clients: 16, time: time.Second, idle: 3, rows: 2000, tokens: 16})
+	r, err := run(bounded.Context(t), options{url: web.URL, model: "tiny", clients: 16, time: time.Second, idle: 3, rows: 2000, tokens: 16})
 	require.NoError(t, err)
 	require.Zero(t, r.failed, r.failure)
 	require.Len(t, r.idle, 3)

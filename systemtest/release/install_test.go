@@ -21,6 +21,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/internal/bounded"
 )
 
 // release holds the files of a release.
@@ -130,7 +132,7 @@ func (u user) install(t *testing.T, script io.Reader, args ...string) (string, e
 	t.Helper()
 	sh, err := exec.LookPath("sh")
 	require.NoError(t, err)
-	c := exec.CommandContext(t.Context(), sh, append([]string{"-s", "--"}, args...)...)
+	c := bounded.Command(t, sh, append([]string{"-s", "--"}, args...)...)
 	c.Stdin = script
 	c.Env = []string{"HOME=" + u.home, "PATH=" + u.path, "INGOT_RELEASES=" + u.releases, "TMPDIR=" + t.TempDir()}
 	out, err := c.CombinedOutput()
@@ -173,7 +175,7 @@ func TestInstall(t *testing.T) {
 		require.Contains(t, out, "Ingot "+r.version+" is installed:\n  "+program+"\n")
 		require.Contains(t, out, `export PATH="`+filepath.Dir(program)+`:$PATH"`)
 	}
-	version, err := exec.CommandContext(t.Context(), program, "--version").Output()
+	version, err := bounded.Command(t, program, "--version").Output()
 	require.NoError(t, err)
 	require.Equal(t, r.version+"\n", string(version))
 	for _, path := range []string{"man/man1/ingot-run.1", "bash-completion/completions/ingot", "zsh/site-functions/_ingot", "fish/vendor_completions.d/ingot.fish"} {
@@ -307,6 +309,6 @@ func TestShellcheck(t *testing.T) {
 	if err != nil {
 		t.Skip("the script is not checked: shellcheck is not installed")
 	}
-	out, err := exec.CommandContext(t.Context(), shellcheck, "../../install.sh").CombinedOutput()
+	out, err := bounded.Command(t, shellcheck, "../../install.sh").CombinedOutput()
 	require.NoError(t, err, string(out))
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/internal/bounded"
 	"github.com/ingot-run/ingot/worker/local"
 )
 
@@ -70,7 +70,7 @@ func TestRunSurvivesKills(t *testing.T) {
 	require.NoError(t, err)
 
 	for killAt := 30; killAt < n; killAt += 40 {
-		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd := bounded.Command(t, os.Args[0])
 		cmd.Env = append(os.Environ(), "INGOT_TEST_RUN="+in, "INGOT_TEST_OUT="+out)
 		cmd.Stderr = os.Stderr
 		stdout, err := cmd.StdoutPipe()
