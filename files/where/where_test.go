@@ -154,7 +154,10 @@ func TestMessages(t *testing.T) {
 		`let a = 1; let a = 2; a == 1`, `let len = 1; len == 1`, `"a" in [1, 2]`, `1 in {a: 1}`, `[1]["a"] == 1`, `(lang == 1`, `"a" + 1 == ""`,
 		`unknown(1) == 1`, `#index == 1`, `map(array, #acc) == []`, `1 ? true : false`, `sortBy(array, #, 1) == []`, `now() + 1 == now()`, `lang ? 1 : 2`,
 		`"abc"["a"] == 1`, `now().Foo() == 1`, `reduce([], #acc + #) == 1`, `bitshl(1, -1) == 1`, `repeat("a", 2000000) == ""`, `duration("x") == nil`,
-		`date("x") == nil`, `1..2000000 == []`, `ok ?? true || false`, `9999999999999999999 == 1`, `{1: 2, +} == 1`, `nil.a == 1`, "lang ==\n  lnag",
+		`date("x") == nil`, `1..2000000 == []`, `ok ?? true || false`, `lang.`, `foo."a" == 1`, `ok not == true`, `(let a = 1; a == 1) and a == 1`, `now().Year(1) == 1`,
+		`now().AddDate(1) == now()`, `1 < "a"`, `1 contains "a"`, `true and 1`, `1..1.5 == []`, `[1][0] + "a" == ""`, `now().Year() + "a" == ""`, `sum([1]) + "a" == ""`,
+		`sortBy([1], #)[0] + "a" == ""`, `filter([1], true)[0] + "a" == ""`, `(ok ? 1 : nil) + "a" == ""`, `(ok ? nil : 1) + "a" == ""`, `(1 ?? nil) + "a" == ""`, `(nil ?? 1) + "a" == ""`,
+		`("a" ?? "b") + 1 == 1`, `sum([duration("1s")]) + "a" == ""`, `(ok ? 1 : 2) + "a" == ""`, `nothing.Foo() == 1`, `(ok ? [1] : ["a"]) + 1 == 1`, `9999999999999999999 == 1`, `{1: 2, +} == 1`, `nil.a == 1`, "lang ==\n  lnag",
 	} {
 		_, want := reference(source)
 		_, err := ours(source)
@@ -215,5 +218,30 @@ func TestLimits(t *testing.T) {
 	} {
 		_, err := ours(source)
 		require.ErrorContains(t, err, want)
+	}
+	for _, list := range []string{ // a thousand elements each
+		"reverse(a)", "concat(a)", "filter(a, true)", "map(a, #)", "sortBy(a, #)", "groupBy(a, #)", "sort(a)", "-499..500", "repeat('a', 1000)", "[a, a]",
+	} {
+		_, err := ours(`let a = map(1..1000, 1); len(map(a, {let b = ` + list + `; map(1..500, b)})) > 0`)
+		require.ErrorContains(t, err, "memory budget exceeded", list)
+		for range 2 { // what one record used does not count for the next
+			match, err := ours(`let a = map(1..1000, 1); len(` + list + `) > 0`)
+			require.NoError(t, err, list)
+			require.True(t, match)
+		}
+	}
+	for _, c := range []struct {
+		before, repeated, after string
+		nodes                   int // of what is repeated
+	}{
+		{"ok", " ? ok : ok", "", 3}, {"foo", ".a[1]", "", 3}, {"foo", ".a().b()", "", 2}, {"array", "[1:]", "", 2}, {"", "- ", "1 > 0", 2}, {"1", " + 1", " > 0", 2},
+		{"any([1], # > 0", " or #", ")", 3}, {"", "len(", "1", 2}, {"", "all(", "1", 2}, {"[", "1, 2, ", "]", 2}, {"ok", " or not ok", "", 4}, {"1", " < 1", "", 3}, {"ok", " ?? ok", "", 2},
+	} {
+		_, err := ours(c.before + strings.Repeat(c.repeated, 9900/c.nodes) + c.after)
+		if err != nil {
+			require.NotContains(t, err.Error(), "maximum allowed nodes", c.repeated)
+		}
+		_, err = ours(c.before + strings.Repeat(c.repeated, 10100/c.nodes) + c.after)
+		require.ErrorContains(t, err, "exceeds maximum allowed nodes", c.repeated)
 	}
 }
