@@ -162,10 +162,39 @@ func TestColumnsOfCombinedSchemas(t *testing.T) {
 		`{"allOf":[{"$ref":"#"}]}`:                                           {nil, false},
 		`{"type":["object","null"]}`:                                         {nil, false},
 		`{"enum":["a"]}`:                                                     {nil, false},
+		`not JSON`:                                                           {nil, false},
+		`{"properties":{}}`:                                                  {nil, true},
+		`{"type":["object"]}`:                                                {nil, true},
+		`{"type":["object","object"]}`:                                       {nil, false},
+		`{"type":["string"]}`:                                                {nil, false},
+		`{"anyOf":[]}`:                                                       {nil, false},
+		`{"anyOf":[{"type":"string"}],"oneOf":[{"type":"object"}]}`:          {nil, true},
+		`{"allOf":[{"type":"string"},{"type":"object"}]}`:                    {nil, true},
+		`{"$ref":"other.json#/a","a":` + a + `}`:                             {nil, false},
+		`{"$ref":"#/x~1y/~0z","x/y":{"~z":` + a + `}}`:                       {[]table.Column{{Name: "a", Kind: table.Integer}, {Name: "c", Kind: table.Integer}}, true},
+		`{"$ref":"#/none/none"}`:                                             {nil, false},
+		`{"allOf":[{"properties":{"a":{},"b":{"type":"string"},"c":{}}},{"properties":{"a":{"type":"string"},"b":{},"c":true}}]}`: {
+			[]table.Column{{Name: "a", Kind: table.String}, {Name: "b", Kind: table.String}, {Name: "c"}}, true},
+		`{"properties":{"a":{"enum":[true]},"b":{"enum":[[1]]},"c":{"enum":[{}]},"d":{"enum":[1,0.5]},"e":{"enum":[0.5,1]},"f":{"enum":["a",1]},"g":{"const":null},
+			"h":{"type":["integer","number"]},"i":{"type":["null","object"]},"j":{"type":"null"},"k":{"enum":[null,true]},"l":{"type":["boolean","string","integer"]},"m":{"type":"other"}}}`: {
+			[]table.Column{{Name: "a", Kind: table.Boolean}, {Name: "b", Kind: table.JSON}, {Name: "c", Kind: table.JSON}, {Name: "d", Kind: table.Number}, {Name: "e", Kind: table.Number},
+				{Name: "f", Kind: table.JSON}, {Name: "g"}, {Name: "h", Kind: table.Number}, {Name: "i", Kind: table.JSON}, {Name: "j"}, {Name: "k", Kind: table.Boolean},
+				{Name: "l", Kind: table.JSON}, {Name: "m"}}, true},
+		chain(14): {[]table.Column{{Name: "a", Kind: table.String}}, true},
+		chain(15): {[]table.Column{{Name: "a"}}, true},
 	} {
 		require.Equal(t, want.columns, (&export.Fields{JSON: true, Schema: schema}).Known(), schema)
 		require.Equal(t, want.objects, export.HasObjects(schema), schema)
 	}
+}
+
+// chain is a schema whose property is a string behind a number of references.
+func chain(n int) string {
+	var links strings.Builder
+	for i := range n {
+		fmt.Fprintf(&links, `"%d":{"$ref":"#/%d"},`, i, i+1)
+	}
+	return fmt.Sprintf(`{"type":"object","properties":{"a":{"$ref":"#/0"}},%s"%d":{"type":"string"}}`, links.String(), n)
 }
 
 // TestSchemaThatRepeatsItself: a schema whose references multiply is read in bounded time.

@@ -111,3 +111,18 @@ func TestDuplicates(t *testing.T) {
 	_, err = newUnique([]string{"a", "d"}, columns)
 	require.EqualError(t, err, `the table has no column "d": its columns are "a", "b", "c"`)
 }
+
+func TestSummaries(t *testing.T) {
+	t.Parallel()
+	o := &Output{Path: "out.csv", Failed: "failed.csv"}
+	for want, c := range map[string]Counts{
+		"out.csv: 0 records":                                                          {},
+		"out.csv: 1 record; 1 row without an answer":                                  {Records: 1, Unanswered: 1},
+		"out.csv: 2 records; 1 answer without the columns of their text":              {Records: 2, Unparsed: 1},
+		"out.csv: 0 records; 1 row in failed.csv":                                     {Failed: 1},
+		"out.csv: 0 records, 1 dropped (too long 1)":                                  {Dropped: map[Reason]int{TooLong: 1, TooShort: 0}},
+		"out.csv: 0 records, 5 dropped (failed 2, duplicate 3); 2 rows in failed.csv": {Dropped: map[Reason]int{Duplicate: 3, Failed: 2}, Failed: 2},
+	} {
+		require.Equal(t, want, o.describe(c))
+	}
+}

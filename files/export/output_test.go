@@ -152,6 +152,8 @@ func TestTablesOfAnswers(t *testing.T) {
 	require.NoError(t, o.Guard(""))
 	require.NoError(t, o.Finish(t.Context(), in, ""))
 	require.Equal(t, o.Path+": 1 record, 3 dropped (failed 1, finish reason 1, too long 1); 2 rows without an answer", summary)
+	require.NoError(t, o.Guard(""))
+	require.ErrorIs(t, o.Finish(t.Context(), from(`{"id":"z"}`), ""), rows.ErrOtherFile)
 	o.Table.Filter = export.Filter{}
 	require.NoError(t, o.Guard(""))
 	require.NoError(t, o.Write(t.Context(), []string{o.Path + ".answers.jsonl"}, nil))
@@ -449,7 +451,7 @@ func TestAnswersOfOtherRecords(t *testing.T) {
 		"the line":                {table.Record{Number: 1, Fields: fields, Line: text}, withID(rows.Checksum(text)), ""},
 		"another line":            {table.Record{Number: 1, Fields: fields, Line: text}, withID("00000000"), "is not the row that was answered"},
 		"a line that is too long": {table.Record{Number: 1, Line: long}, withID(rows.Checksum(long[:rows.MaxLine])), ""},
-		"nothing to compare":      {record, withID(rows.Checksum(text)), "the answer to row 1 in "},
+		"nothing to compare":      {record, withID(rows.Checksum(text)), "answers.jsonl has no checksum of its record"},
 		"another id":              {table.Record{Number: 1, Fields: []table.Field{{Name: "id", Value: json.RawMessage(`"b"`)}}, Request: sum}, withID(sum), `row 1 has the id "a"`},
 		"an id made up": {table.Record{Number: 1, Fields: []table.Field{{Name: "id", Value: json.RawMessage(`"b"`)}}, Request: sum},
 			strings.Replace(withID(sum), `"custom_id":"a"`, `"custom_id":"line-1"`, 1), ""},

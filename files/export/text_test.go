@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,6 +47,12 @@ func TestAnswersAsText(t *testing.T) {
 	require.Equal(t, "\na\\a\n  > one\n      two\n  > three\\x1b[31m\n"+
 		"    10 prompt tokens at 100/s, 5 generated at 7/s, first after 2 ms, all after 20 ms, 2.2 sequences per step\n"+
 		"\nb\n  ! failed: it broke\n", out.String())
+	for limit, want := range []int{2, 1, 2, 2} {
+		var some bytes.Buffer
+		require.NoError(t, (&export.TextWriter{Out: &some, Limit: limit}).Answers(inputOf(t, text)))
+		require.Equal(t, want, strings.Count("\n"+some.String(), "\n\n"), "limit %d", limit)
+		require.True(t, strings.HasPrefix(out.String(), some.String()))
+	}
 	require.ErrorContains(t, w.Answers(inputOf(t, result("1", "00000000", "a", broken)+"{}\n")), ":2: the line is not a result of ingot")
 	require.ErrorContains(t, w.Answers(inputOf(t, "5\n")), ":1: the line is not a result of ingot")
 	require.ErrorIs(t, (&export.TextWriter{Out: full{}}).Answers(inputOf(t, text)), errFull)
@@ -98,15 +105,78 @@ func TestRowsAsText(t *testing.T) {
 	require.ErrorIs(t, w.Rows(stopped, inputOf(t, ""), open), context.Canceled)
 }
 
+// With the records, each answer stands below its record's columns.
+func TestRecordsAsText(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "in.csv")
+	require.NoError(t, os.WriteFile(path, []byte("q,n\nWhy?,1\n\"a\nb\",\n\xff,3\n"), 0o600))
+	in, err := table.Open([]string{path}, table.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, in.Close()) }()
+	var sums []string
+	records, err := in.Records()
+	require.NoError(t, err)
+	for {
+		r, err := records.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		var damaged *table.RecordError
+		if errors.As(err, &damaged) {
+			r = damaged.Record()
+		}
+		sums = append(sums, r.Sum())
+	}
+	require.NoError(t, records.Close())
+	require.Len(t, sums, 3)
+	show := func(answers string, selected bool) (string, error) {
+		var out bytes.Buffer
+		w := export.TextWriter{Out: &out, Selected: selected}
+		err := w.Records(inputOf(t, answers), in.Records)
+		return out.String(), err
+	}
+	of := func(row, sum string) string {
+		return strings.Replace(result(row, "00000000", "r"+row, broken), `"custom_id"`, `"record_sum":"`+sum+`","custom_id"`, 1)
+	}
+	got, err := show(of("3", sums[2])+of("1", sums[0]), false)
+	require.NoError(t, err)
+	require.Equal(t, "\nr1\n  ? q: Why?\n    n: 1\n  ! failed: it broke\n\nline-2\n  ? q: a\n    b\n    n: \n    no answer yet\n"+
+		"\nr3\n  ? q: \uFFFD\n    n: 3\n  ! failed: it broke\n", got)
+	_, err = show(of("1", sums[1]), false)
+	require.ErrorIs(t, err, rows.ErrOtherFile)
+	require.ErrorContains(t, err, "line 1 of ROWS is not the row that was answered")
+	_, err = show(of("7", sums[0])+of("5", sums[0]), false)
+	require.ErrorContains(t, err, "ROWS has no row on line 5")
+	_, err = show(of("7", sums[0]), true)
+	require.NoError(t, err)
+	_, err = show("{}\n", false)
+	require.ErrorContains(t, err, "the line is not a result of ingot")
+	lost := errors.New("lost")
+	w := export.TextWriter{Out: io.Discard}
+	open := sheetOf("id", "a")
+	require.NoError(t, w.Records(inputOf(t, ""), open.open))
+	require.Zero(t, *open.opened, "the reader is closed")
+	require.ErrorIs(t, w.Records(inputOf(t, ""), func() (table.Reader, error) { return nil, lost }), lost)
+	require.ErrorIs(t, w.Records(inputOf(t, ""), func() (table.Reader, error) { return &failing{input{}, lost, nil}, nil }), lost)
+	require.ErrorIs(t, (&export.TextWriter{Out: full{}}).Records(inputOf(t, ""), in.Records), errFull)
+}
+
 func TestFormatsOfPaths(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]export.Format{
 		"a.csv": export.CSV, "a.CSV": export.CSV, "a.tsv": export.TSV, "a.tab": export.TSV, "a.parquet": export.Parquet, "a.pq": export.Parquet, "a.jsonl": export.Batch, "a": export.Batch, "-": export.Batch,
 		"a.csv.gz": export.CSV, "a.tsv.zst": export.TSV, "a.gz": export.Batch, "csv": export.Batch,
+		"a.json": export.JSON, "a.JSON.gz": export.JSON, "json": export.Batch,
 	} {
 		require.Equal(t, want, export.FormatOf(path), path)
 	}
 	require.EqualError(t, export.Parquet.CheckPath("a.parquet.gz"), "a Parquet file has its own compression: leave out the extension .gz")
+	for _, extension := range []string{".xlsx", ".xls", ".ods", ".numbers"} {
+		require.EqualError(t, export.CSV.CheckPath("a"+strings.ToUpper(extension)), "a spreadsheet ("+extension+") cannot be written: give a name that ends in .csv, which spreadsheets open")
+	}
+	for _, extension := range []string{".feather", ".arrow", ".avro", ".orc"} {
+		require.EqualError(t, export.Batch.CheckPath("a"+extension+".gz"), "this format ("+extension+") cannot be written: give a name that ends in .parquet")
+	}
 	for _, err := range []error{export.Parquet.CheckPath("a.parquet"), export.CSV.CheckPath("a.csv.gz"), export.Batch.CheckPath("a.zst")} {
 		require.NoError(t, err)
 	}
