@@ -35,7 +35,7 @@ func (d *Default) of(number int) json.RawMessage {
 // which are exact in JSON readers that use float64.
 func RowSeed(seed string, number int) int64 {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s:%d", seed, number))
-	return int64(binary.BigEndian.Uint64(sum[:8]) >> 11)
+	return int64(binary.BigEndian.Uint64(sum[:]) >> 11)
 }
 
 // CheckDefaults returns an error if a value is not valid in a request. The error names the flag.

@@ -73,8 +73,9 @@ func TestFormatsOfInputs(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, c.read, string(got))
 			require.NoError(t, in.Close())
-			_, err = in.Read(make([]byte, 1))
+			n, err := in.Read(make([]byte, 1))
 			require.ErrorIs(t, err, os.ErrClosed)
+			require.Zero(t, n)
 		})
 	}
 	_, err := prompt.Open([]string{filepath.Join(t.TempDir(), "none.csv")}, table.Options{}, prompt.Options{})
@@ -316,6 +317,7 @@ func TestWarningsOfEncodings(t *testing.T) {
 		var warnings []string
 		in, err := prompt.Open([]string{path}, table.Options{}, prompt.Options{Warn: func(s string) { warnings = append(warnings, s) }})
 		require.NoError(t, err)
+		require.Equal(t, at == 2, len(warnings) == 1, "the first records are read at once")
 		for range 2 {
 			_, err = io.Copy(io.Discard, in)
 			require.NoError(t, err)

@@ -31,6 +31,34 @@ func TestPlaceholders(t *testing.T) {
 	}
 	require.EqualError(t, &UseError{}, "the input has no columns")
 	require.ErrorContains(t, &UseError{Columns: []string{"id", "QUERY", "text"}}, "'Translate: {{.QUERY}}'")
+	for _, name := range []string{"text", "question", "query", "input", "content", "sentence", "title"} {
+		require.ErrorContains(t, &UseError{Columns: []string{"id", name, "text"}}, "'Translate: {{."+name+"}}'")
+	}
+	require.ErrorContains(t, &UseError{Columns: []string{"id", "other"}}, "'Translate: {{.id}}'")
+}
+
+// TestFormsOfRows: a row has a form of its own if the form of its answer is not the default.
+func TestFormsOfRows(t *testing.T) {
+	t.Parallel()
+	fields := map[string]*openai.Field{}
+	for _, f := range openai.Fields(openai.Chat) {
+		fields[f.Name] = f
+	}
+	form := Default{fields["response_format"], []byte(`{"type":"json_object"}`)}
+	length := Default{fields["max_tokens"], []byte("5")}
+	for _, c := range []struct {
+		line     string
+		defaults []Default
+		own      bool
+	}{
+		{`{"messages":[],"response_format":{"type":"json_object"}}`, []Default{length, form}, false},
+		{`{"messages":[],"response_format":{"type":"text"},"max_tokens":5}`, []Default{length, form}, true},
+		{`{"messages":[]}`, []Default{form}, true},
+		{`{"messages":[],"response_format":{"type":"text"}}`, []Default{length}, false},
+		{`{"messages":[]}`, nil, false},
+	} {
+		require.Equal(t, c.own, hasOwnForm([]byte(c.line), c.defaults), c.line)
+	}
 }
 
 // TestNamesOfRequests: custom_id stands before id; long ones, empty ones and those that were seen
@@ -64,6 +92,7 @@ func TestRecordsWithoutARequest(t *testing.T) {
 		{Options{Shape: Prompt}, `{"prompt":5}`, `column "prompt" is not text`},
 		{Options{Shape: Prompt}, `{"prompt":null}`, `column "prompt" has no value`},
 		{Options{Shape: Prompt}, `{"prompt":""}`, ""},
+		{Options{Shape: Messages}, `{"messages":"\\ud800"}`, `column "messages" is not a list`},
 		{Options{Shape: Prompt}, `{"prompt":[1]}`, `column "prompt" is not text`},
 		{Options{Shape: Completion}, `{"prompt":5}`, `column "prompt" is not text`},
 		{Options{Shape: Messages}, `{"messages":[]}`, `column "messages" has an empty list`},

@@ -131,11 +131,7 @@ func elements(fields []table.Field, name string) ([]json.RawMessage, error) {
 	if v == nil {
 		return nil, fmt.Errorf("column %q has no value", name)
 	}
-	if v[0] == '"' {
-		s, err := text(fields, name)
-		if err != nil {
-			return nil, err
-		}
+	if s, err := text(fields, name); err == nil {
 		v = json.RawMessage(s)
 	}
 	var list []json.RawMessage

@@ -95,6 +95,12 @@ func TestShapes(t *testing.T) {
 		{"prompt.jsonl", `{"prompt":"a b","completion":"c"}`, prompt.Options{}, "", `line-1 unknown_field "completion" is unknown: remove it (--unknown-fields ignore accepts unknown fields)`},
 		{"prompt.jsonl", `{"prompt":[{"role":"user","content":"a"}]}`, prompt.Options{}, "prompt", `line-1 ` + chat + `[{"role":"user","content":"a"}]}`},
 		{"prompt.jsonl", `{"prompt":"a b","completion":"c"}`, prompt.Options{Shape: prompt.Prompt}, "", `line-1 ` + chat + `[{"role":"user","content":"a b"}]}`},
+		{"settings.jsonl", `{"prompt":"a","max_tokens":5,"stop":null,"id":"x","completion":"c","seed":3,"echo":true}` + "\n" +
+			`{"custom_id":"y","body":{"prompt":[{"role":"user","content":"b"}],"temperature":0}}` + "\n" + `{"body":{"prompt":"c"},"prompt":"d"}` + "\n" + `{"body":[1],"prompt":null}`,
+			prompt.Options{Shape: prompt.Prompt}, "", `x ` + chat + `[{"role":"user","content":"a"}],"max_tokens":5,"seed":3}|y ` + chat + `[{"role":"user","content":"b"}],"temperature":0}` +
+				`|line-3 ` + chat + `[{"role":"user","content":"d"}]}|line-4 invalid_record column "prompt" has no value`},
+		{"text.txt", "a\nb\n", prompt.Options{Shape: prompt.Completion}, "", `line-1 completions {"prompt":"a"}|line-2 completions {"prompt":"b"}`},
+		{"text.txt", "\xff\n", prompt.Options{}, "", `line-1 invalid_text the row is not UTF-8 at byte 1`},
 		{"text.txt", "a\n\n{b\n", prompt.Options{}, "", `line-1 ` + chat + `[{"role":"user","content":"a"}]}|line-3 ` + chat + `[{"role":"user","content":"{b"}]}`},
 		{"text.txt", "a\n\xff\n", prompt.Options{System: template(t, "system", "s")}, "",
 			`line-1 ` + chat + `[{"role":"system","content":"s"},{"role":"user","content":"a"}]}|line-2 invalid_record the record is not UTF-8`},

@@ -37,6 +37,10 @@ func TestTemplates(t *testing.T) {
 			"123456789012345678901234567890 123456789012345678901234567890 [1,18446744073709551616]x"},
 		{"[{{trim .none}}{{len .none}}{{printf \"%s\" .none}}]", "[0]"},
 		{"no column", "no column"},
+		{"{{replace \"d\" \"D\" .lang}} {{.lang | upper}} {{lower \"AB\"}} {{replace \"e\" \"\" \"eel\"}} {{replace \"x\" \"y\" .none}}.", "De DE ab l ."},
+		{"{{truncate 0 .lang}}|{{truncate 1 .lang}}|{{truncate 2 .lang}}|{{truncate 9 .lang}}|{{truncate 1 \"éa\"}}|{{truncate 1 .none}}", "|d|de|de|é|"},
+		{"{{default \"x\" .none}} {{default \"x\" .empty}} {{default \"x\" .lang}} {{.n | default 5}} {{default 5 .none}} {{default \"x\" (index .list 2)}}", "x x de 9007199254740993 5 x"},
+		{"{{define \"a\"}}<{{.}}>{{end}}{{template \"a\" .lang}}{{index .list 0}} {{index .list (len .none)}} {{index .w (index .w 0)}}", "<de>1 1 18446744073709551616"},
 	} {
 		row := row
 		if strings.Contains(c.template, "{{json .}}") {
@@ -56,7 +60,7 @@ func TestTemplatesNameColumns(t *testing.T) {
 	for _, text := range []string{
 		"{{.wrong}}", "{{.wrong.inner}}", "{{if .wrong}}{{end}}", "{{if .text}}{{.wrong}}{{end}}", "{{range .text}}{{$.wrong}}{{end}}",
 		"{{with .text}}{{else}}{{.wrong}}{{end}}", "{{index . \"wrong\"}}", "{{index $ \"wrong\"}}", "{{printf \"%s\" .wrong}}", "{{(.wrong).x}}",
-		"{{json (index .wrong 0)}}", "{{$x := .wrong}}{{$x}}", "{{.text | printf .wrong}}",
+		"{{json (index .wrong 0)}}", "{{index . \"wrong\" .text}}", "{{index . \"text\" .wrong}}", "{{define \"a\"}}{{end}}{{template \"a\" .wrong}}", "{{if .text}}{{else}}{{.wrong}}{{end}}", "{{$x := .wrong}}{{$x}}", "{{.text | printf .wrong}}",
 	} {
 		tmpl := &Template{}
 		require.NoError(t, tmpl.Add("user", "--prompt", text), text)
@@ -77,7 +81,7 @@ func TestTemplatesReadTheirColumns(t *testing.T) {
 	t.Parallel()
 	record := table.Record{Fields: []table.Field{{Name: "text", Value: json.RawMessage(`"a"`)}, {Name: "other", Value: json.RawMessage("{")}}}
 	for text, whole := range map[string]bool{
-		"{{.text}}": false, "{{$x := .text}}{{$x}}": false, "{{$.text}}": false, "{{range $i, $e := .text}}{{end}}{{.text}}": false,
+		"{{.text}}": false, "{{$x := .text}}{{$x}}": false, "{{$.text}}": false, `{{index . "text"}}`: false, `{{index $ "text" | trim}}`: false, `{{index . .text}}`: true, "{{range $i, $e := .text}}{{end}}{{.text}}": false,
 		"{{.}}": true, "{{$}}": true, "{{with .text}}{{$}}{{end}}": true, "{{json .}}": true,
 	} {
 		tmpl := &Template{}
@@ -95,11 +99,35 @@ func TestTemplateErrors(t *testing.T) {
 	t.Parallel()
 	require.ErrorContains(t, (&Template{}).Add("user", "--prompt", "a {{.b"), "--prompt:1: ")
 	require.ErrorContains(t, (&Template{}).Add("user", "--prompt", "{{nothing .b}}"), `function "nothing" not defined`)
+	require.ErrorContains(t, (&Template{}).Add("user", "--prompt", "{{.a-b}}"), `write {{index . "NAME"}} for a column whose name has other characters than letters, digits and _`)
+	require.EqualError(t, (&Template{}).Add("user", "--prompt", "{{text}}"),
+		`--prompt:1: function "text" not defined: if it is a column, write {{.text}}; the functions are default, index, json, lower, replace, trim, truncate, upper`)
+	require.ErrorContains(t, (&Template{}).AddFile("t.txt", "--- user\n{{"), "t.txt:1: ")
+	long := &Template{}
+	require.NoError(t, long.Add("user", "--prompt", "{{.text}}{{.text}}"))
+	for size, fits := range map[int]bool{openai.MaxBody / 2: true, openai.MaxBody/2 + 1: false} {
+		_, err := long.render(table.Record{Fields: []table.Field{{Name: "text", Value: []byte(`"` + strings.Repeat("x", size) + `"`)}}})
+		if fits {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, "the prompt is longer than 16 MiB")
+		}
+	}
 	for text, want := range map[string]string{
-		"{{.text.inner}}":         "can't evaluate field inner",
-		"{{.object.inner}}":       `map has no entry for key "inner"`,
-		"{{index .object \"c\"}}": `there is no key "c": the keys are "a"`,
-		"{{index .list 2}}":       "there is no element 2: the list has 1 elements",
+		"{{.text.inner}}":                 "can't evaluate field inner",
+		"{{.object.inner}}":               `map has no entry for key "inner"`,
+		"{{index .object \"c\"}}":         `there is no key "c": the keys are "a"`,
+		"{{index .list 2}}":               "there is no element 2: the list has 1 elements",
+		"{{index .list 1}}":               "there is no element 1: the list has 1 elements",
+		"{{index .list -1}}":              "there is no element -1: the list has 1 elements",
+		"{{index .list .text}}":           "a list is indexed by a number, not by a",
+		"{{index .text 0}}":               "a has no elements",
+		"{{index .list 0 0}}":             "1 has no elements",
+		"{{truncate -1 .text}}":           "truncate: -1 is negative",
+		"{{truncate 1 .list}}":            "[1] is not a text",
+		"{{replace \"\" \"x\" .text}}":    "replace: the text to replace is empty",
+		"{{replace \"a\" \"x\" .object}}": `{"a":1} is not a text`,
+		"{{upper .list}}":                 "[1] is not a text",
 	} {
 		tmpl := &Template{}
 		require.NoError(t, tmpl.Add("user", "--prompt", text))
@@ -118,7 +146,7 @@ func TestTemplateFile(t *testing.T) {
 		{"Translate:\n{{.text}}\n", []chatMessage{{"user", "Translate:\na\n--- system\nb"}}},
 		{"--- system\r\nTo {{.lang}}.\r\n--- user\r\n\r\n{{.text}}\r\n--- assistant\r\nHere:",
 			[]chatMessage{{"system", "To de."}, {"user", "\na\n--- system\nb"}, {"assistant", "Here:"}}},
-		{"--- user\na ---\n---\n--- user\n", []chatMessage{{"user", "a ---\n---"}, {"user", ""}}},
+		{"--- user \t\na ---\n---\n--- user\n", []chatMessage{{"user", "a ---\n---"}, {"user", ""}}},
 	} {
 		tmpl := &Template{}
 		require.NoError(t, tmpl.AddFile("t.txt", c.text))
