@@ -34,36 +34,48 @@ func follow(m *Matcher, text string, times int) (n, most int, err error) {
 func TestAmbiguousAnswers(t *testing.T) {
 	t.Parallel()
 	v, _ := jsonVocabulary()
-	c := generation.Constraint{Grammar: `root ::= root root root | "q" | "qq" | ""`}
-	g := compileFor(t, v, c)
+	for grammar, text := range map[string]string{
+		`root ::= root root root | "q" | "qq" | ""`: "q",
+		`root ::= root root | "a"`:                  "a",
+	} {
+		t.Run(grammar, func(t *testing.T) {
+			t.Parallel()
+			ambiguousAnswers(t, compileFor(t, v, generation.Constraint{Grammar: grammar}), text)
+		})
+	}
+}
+
+func ambiguousAnswers(t *testing.T, g *Grammar, text string) {
+	t.Helper()
+	v := g.vocabulary
 	first := g.NewMatcher()
-	n, most, err := follow(first, "q", 900)
+	n, most, err := follow(first, text, 900)
 	require.ErrorIs(t, err, ErrAmbiguous)
 	assert.Greater(t, n, 20)
 	assert.LessOrEqual(t, most, g.limits.MaskWork)
 	assert.LessOrEqual(t, first.used, g.limits.AnswerWork)
 
 	warm := g.NewMatcher()
-	again, _, err := follow(warm, "q", 900)
+	again, _, err := follow(warm, text, 900)
 	require.ErrorIs(t, err, ErrAmbiguous)
 	assert.Equal(t, n, again, "after an answer with the same states")
 	assert.Less(t, warm.used, first.used/100, "it found the states")
 
 	renewed := g.NewMatcher()
-	half, _, err := follow(renewed, "q", n/2)
+	half, _, err := follow(renewed, text, n/2)
 	require.NoError(t, err)
 	renewed.automaton, _ = g.renew(renewed.automaton)
 	renewed.positions = nil
-	again, _, err = follow(renewed, "q", 900)
+	again, _, err = follow(renewed, text, 900)
 	require.ErrorIs(t, err, ErrAmbiguous)
 	assert.Equal(t, n, half+again, "in a new automaton")
 
 	first.Rollback(1)
-	require.NoError(t, first.Accept(v.split("q")[0]))
-	require.ErrorIs(t, first.Clone().Accept(v.split("q")[0]), ErrAmbiguous)
+	require.NoError(t, first.Accept(v.split(text)[0]))
+	require.ErrorIs(t, first.Clone().Accept(v.split(text)[0]), ErrAmbiguous)
 	first.Rollback(n)
 	require.Empty(t, first.rows)
-	again, _, err = follow(first, "q", 900)
+	again, _, err = follow(first, text, 900)
 	require.ErrorIs(t, err, ErrAmbiguous)
 	assert.Equal(t, n, again, "after a rollback")
 }

@@ -140,14 +140,18 @@ func (m *Matcher) Mask(mask []uint32) error {
 // Accept appends a token. An error leaves the Matcher as it was.
 func (m *Matcher) Accept(id int32) error {
 	var next *position
-	err := m.attempt(func(a *automaton, p *position, w *work) { next = a.accept(p, id, w) })
+	rows := 0
+	err := m.attempt(func(a *automaton, p *position, w *work) {
+		if next = a.accept(p, id, w); next != noPosition && next != endPosition && w.err == nil {
+			rows = next.cost() + a.climb(p, a.vocabulary.bytes[id], w)
+		}
+	})
 	switch {
 	case err != nil:
 		return err
 	case next == noPosition:
 		return fmt.Errorf("token %d is not allowed after %d tokens", id, len(m.tokens))
 	}
-	rows := next.cost()
 	if n := len(m.rows); n > 0 {
 		rows += m.rows[n-1]
 	}

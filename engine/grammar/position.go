@@ -12,6 +12,7 @@ type position struct {
 	row     *row // the row of lexemes that begin here; nil if none does
 	threads []thread
 	next    transitions[position]
+	steep   atomic.Pointer[[]int32] // costs of next that are above maxFlat; nil if none is
 	tokens  atomic.Pointer[[]*tokenSet]
 	ended   bool // after an end token
 }
@@ -32,6 +33,36 @@ func (p *position) cost() int {
 		n += p.row.cost
 	}
 	return n
+}
+
+// maxFlat is the most steps that a transition may cost without being noted.
+const maxFlat = 1000
+
+// climb returns how many steps the noted transitions from p along text cost to make, whoever made
+// them.
+func (a *automaton) climb(p *position, text []byte, w *work) (cost int) {
+	for _, c := range text {
+		next := a.step(p, c, w)
+		if steep := p.steep.Load(); steep != nil && next != noPosition {
+			cost += int((*steep)[p.next.index(a.classOf[c])])
+		}
+		p = next
+	}
+	return cost
+}
+
+// noteCost notes what a transition costs to make. The lock must be held.
+func (a *automaton) noteCost(p *position, class uint8, cost int, w *work) {
+	steep := p.steep.Load()
+	if steep == nil {
+		list := make([]int32, len(p.next.to))
+		if !a.take(4*len(list), w) {
+			return
+		}
+		steep = &list
+	}
+	(*steep)[p.next.index(class)] = int32(cost)
+	p.steep.Store(steep)
 }
 
 // start returns the position before any text.
@@ -172,7 +203,12 @@ func (a *automaton) fillPosition(p *position, class uint8, w *work) *position {
 		if n = at.Load(); n != nil {
 			return
 		}
-		if n = a.internPosition(items, threads, w); n != nil {
+		a.builder.joined = 0
+		n = a.internPosition(items, threads, w)
+		if cost := itemCost * a.builder.joined; n != nil && cost > maxFlat {
+			a.noteCost(p, class, cost, w)
+		}
+		if n != nil && w.err == nil {
 			at.Store(n)
 		}
 	})

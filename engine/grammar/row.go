@@ -50,6 +50,7 @@ type builder struct {
 	scans   map[symbol]int
 	pushes  int // calls of push
 	counted int // those of pushes that bounded has counted
+	joined  int // pushes of the last kernel
 }
 
 // kernel returns items without those at the end of their rule, which are replaced by the items that
@@ -71,6 +72,7 @@ func (a *automaton) kernel(items []item, w *work) []item {
 			b.push(waiting)
 		}
 	}
+	b.joined = b.pushes
 	slices.SortFunc(kernel, func(x, y item) int {
 		return cmp.Or(cmp.Compare(x.dot, y.dot), cmp.Compare(x.ret.order(), y.ret.order()))
 	})

@@ -36,5 +36,13 @@ func (t *transitions[T]) at(class uint8) *atomic.Pointer[T] {
 	return nil
 }
 
+// index returns the place of class in a list of the transitions; -1 if it leads nowhere.
+func (t *transitions[T]) index(class uint8) int {
+	if !t.few {
+		return int(class)
+	}
+	return bytes.IndexByte(t.live, class)
+}
+
 // bytes is the size.
 func (t *transitions[T]) bytes() int { return 8*len(t.to) + len(t.live) }
