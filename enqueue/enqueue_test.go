@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
@@ -262,6 +264,21 @@ func TestAPurgedBatchLeavesNoJobs(t *testing.T) {
 		for _, j := range queuetest.Take(t, q, queue.DefaultAlias, queue.Default, 3) {
 			require.Contains(t, string(j.Body), "goodbye", j.Line)
 		}
+	})
+}
+
+// A batch that is cancelled while it is queued gets few more rows, and none stay in the queue.
+func TestEnqueueEndsWithItsBatch(t *testing.T) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
+		const rows = 20_000
+		cancel := sync.OnceFunc(func() {
+			_, err := q.Cancel(t.Context(), "b")
+			assert.NoError(t, err)
+		})
+		sum, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(prompts(rows)), enqueue.Options{Batch: "b", Progress: func(enqueue.Summary) { cancel() }})
+		require.ErrorIs(t, err, queue.ErrCancelled)
+		require.Less(t, sum.Rows, rows/2)
+		queuetest.Take(t, q, queue.DefaultAlias, queue.Default, 0)
 	})
 }
 

@@ -56,6 +56,9 @@ func (q *Queue) Seal(ctx context.Context, batch string, total int, fileSHA strin
 
 // Cancel implements queue.Store. It works even while Redis has no memory left.
 func (q *Queue) Cancel(ctx context.Context, batch string) (finished bool, err error) {
+	if _, err := q.Status(ctx, batch); err != nil { // before a damaged batch is changed
+		return false, err
+	}
 	running, err := q.rdb.HKeys(ctx, key(batch, "attempts")).Result()
 	if err != nil {
 		return false, failure(err, "cancel batch %s", batch)

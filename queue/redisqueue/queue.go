@@ -126,10 +126,11 @@ func transient(err error) bool {
 	if redis.IsAuthError(err) || redis.IsPermissionError(err) { // the user was accepted when the program started
 		return true
 	}
-	// MISCONF: Redis cannot write to its disk. The last two are for commands of scripts that the
+	// MISCONF: Redis cannot write to its disk. BUSY: it runs somebody's slow script. UNBLOCKED: it
+	// became a replica while a command waited. The last two are for commands of scripts that the
 	// user may not run, by Redis 7.2 and later, and by earlier ones.
 	for _, reply := range []string{
-		"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", overMaxMemory, "MISCONF", "ERR max number of clients",
+		"LOADING", "BUSY ", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "NOREPLICAS", "UNBLOCKED", overMaxMemory, "MISCONF", "ERR max number of clients",
 		"ACL failure in script", "The user executing the script",
 	} {
 		if redis.HasErrorPrefix(err, reply) {

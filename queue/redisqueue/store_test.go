@@ -147,6 +147,8 @@ func TestADamagedBatchIsReported(t *testing.T) {
 			require.NotContains(t, all[1].Damage, "\x1b")
 			_, err = q.Status(t.Context(), all[1].Batch)
 			require.ErrorIs(t, err, queue.ErrDamaged)
+			_, err = q.Cancel(t.Context(), all[1].Batch)
+			require.ErrorIs(t, err, queue.ErrDamaged)
 		})
 	}
 }
