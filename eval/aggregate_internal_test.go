@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"fmt"
 	"math"
 	"path/filepath"
 	"testing"
@@ -126,40 +127,48 @@ func TestComparedRows(t *testing.T) {
 		"lower is better":       {[]pair{{row(0.75, nil), row(0.25, nil)}, {row(0.5, nil), row(0.5, nil)}}, "brier_score", 2, 2, 0, 1, 1, 0, 0, 0.625, 0.375, 0.25},
 		"accuracy is not":       {[]pair{{row(1, logprob), row(0, logprob)}}, "acc", 1, 1, 1, 0, 1, 0, 0, 1, 0, -1},
 	} {
-		got := comparePairs(c.list, c.metric, c.metric != "brier_score")
+		got, _ := comparePairs(c.list, c.metric, c.metric != "brier_score")
 		require.Equal(t, []int{c.n, c.clusters, c.lost, c.won}, []int{got.N, got.Clusters, got.Lost, got.Won}, name)
 		require.Equal(t, []int{c.changed, c.failed, c.cut}, []int{got.Changed, got.Failed, got.Cut}, name)
 		require.InDeltaSlice(t, []float64{c.baseline, c.candidate, c.change}, []float64{got.Baseline, got.Candidate, got.Mean}, 1e-12, name)
 	}
 }
 
-// The p-values of a gate are adjusted for the number of its comparisons, and too many rows without
-// a score fail it.
+// The p-values of a gate are adjusted for the number of its comparisons, unless these are about the
+// same rows, and too many rows without a score fail it.
 func TestVerdictsOfAGate(t *testing.T) {
 	t.Parallel()
-	lost := func(p float64) Compared {
-		return Compared{Changed: 1, Margin: 0.1, Comparison: statistics.Comparison{Worse: p, Difference: statistics.Difference{N: 1000, Clusters: 1000, Mean: -0.3, Interval: statistics.Interval{Low: -0.4, High: -0.2}}}}
+	lost := Compared{Changed: 1, Margin: 0.1, Comparison: statistics.Comparison{Worse: 0.0327, Difference: statistics.Difference{
+		N: 11, Clusters: 11, Mean: -7. / 11, Interval: statistics.Interval{Low: -0.9, High: -0.2}}}}
+	rows := func(task string) (list []statistics.Observation) { // 9 of 11 are lost
+		for i := range 11 {
+			list = append(list, statistics.Observation{Unit: fmt.Sprint(task, i), Difference: []float64{-1, 1}[i/9]})
+		}
+		return list
 	}
 	for _, c := range []struct {
-		p    []float64
-		want []statistics.Verdict
+		tasks []string
+		want  statistics.Verdict
+		p     float64
 	}{
-		{[]float64{0.03}, []statistics.Verdict{statistics.Fail}},
-		{[]float64{0.03, 0.9}, []statistics.Verdict{statistics.Inconclusive, statistics.Inconclusive}},
-		{[]float64{0.9, 0.02}, []statistics.Verdict{statistics.Inconclusive, statistics.Fail}},
+		{[]string{"a"}, statistics.Fail, 0.0327},
+		{[]string{"a", "a"}, statistics.Fail, 0.0327},
+		{[]string{"a", "b", "c"}, statistics.Inconclusive, 0.095},
 	} {
 		var list []Compared
-		for _, p := range c.p {
-			list = append(list, lost(p))
+		var tests [][]statistics.Observation
+		for _, task := range c.tasks {
+			list, tests = append(list, lost), append(tests, rows(task))
 		}
-		setVerdicts(list)
-		for i, want := range c.want {
-			require.Equal(t, want, list[i].Verdict, c.p)
+		setVerdicts(list, tests)
+		for i := range list {
+			require.Equal(t, c.want, list[i].Verdict, c.tasks)
+			require.InDelta(t, c.p, list[i].Adjusted, 0.01, c.tasks)
 		}
 	}
 	for failed, want := range map[int]statistics.Verdict{0: statistics.Pass, 10: statistics.Pass, 11: statistics.Fail} {
 		list := []Compared{{Failed: failed, Comparison: statistics.Comparison{Difference: statistics.Difference{N: 1000 - failed}}}}
-		setVerdicts(list)
+		setVerdicts(list, make([][]statistics.Observation, 1))
 		require.Equal(t, want, list[0].Verdict, failed)
 	}
 	for _, c := range []struct {

@@ -7,10 +7,9 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/ingot-run/ingot/eval/statistics"
-	"github.com/ingot-run/ingot/eval/task"
 	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
@@ -25,11 +24,12 @@ type Compared struct {
 	Candidate float64 `json:"candidate"`
 	statistics.Comparison
 
-	Margin  float64            `json:"margin"`
-	Changed int                `json:"changed"` // rows whose answer or score differs
-	Failed  int                `json:"failed"`  // rows without a score in the candidate; see Sample.Failed
-	Cut     int                `json:"cut"`     // rows whose answer in the candidate was cut off at the token limit; they are scored like others
-	Verdict statistics.Verdict `json:"verdict"`
+	Adjusted float64            `json:"p_adjusted"` // one-sided p-value of a loss, adjusted for the number of comparisons; see statistics.MaxT
+	Margin   float64            `json:"margin"`
+	Changed  int                `json:"changed"` // rows whose answer or score differs
+	Failed   int                `json:"failed"`  // rows without a score in the candidate; see Sample.Failed
+	Cut      int                `json:"cut"`     // rows whose answer in the candidate was cut off at the token limit; they are scored like others
+	Verdict  statistics.Verdict `json:"verdict"`
 }
 
 // ErrOtherPrompts means that two runs have different prompts, or different settings of a task.
@@ -81,6 +81,7 @@ func compare(baseline, candidate string, margin float64, sameTasks bool) ([]Comp
 		}
 	}
 	var list []Compared
+	var tests [][]statistics.Observation
 	for _, task := range slices.Sorted(maps.Keys(base.Results)) {
 		if _, ok := cand.Results[task]; !ok {
 			continue
@@ -99,13 +100,13 @@ func compare(baseline, candidate string, margin float64, sameTasks bool) ([]Comp
 		if err != nil {
 			return nil, err
 		}
-		compared := compareTask(task, all, m, base.HigherBetter[task])
-		list = append(list, compared...)
+		compared, observed := compareTask(task, all, m, base.HigherBetter[task])
+		list, tests = append(list, compared...), append(tests, observed...)
 	}
 	if len(list) == 0 {
 		return nil, fmt.Errorf("compare %s and %s: they have no task in common", baseline, candidate)
 	}
-	setVerdicts(list)
+	setVerdicts(list, tests)
 	return list, nil
 }
 
@@ -123,15 +124,12 @@ func sameScores(base, cand map[string]float64) bool {
 }
 
 // setVerdicts sets the Verdict of each comparison. It first adjusts their p-values for the number
-// of comparisons, by Holm's method.
-func setVerdicts(list []Compared) {
-	p := make([]float64, len(list))
-	for i := range list {
-		p[i] = list[i].Worse
-	}
-	for i, worse := range statistics.Holm(p) {
+// of comparisons. tests has the differences of each.
+func setVerdicts(list []Compared, tests [][]statistics.Observation) {
+	for i, p := range statistics.MaxT(tests) {
 		c := &list[i]
-		c.Verdict = c.Gate(c.Margin, worse, c.Changed == 0)
+		c.Adjusted = max(c.Worse, p)
+		c.Verdict = c.Gate(c.Margin, c.Adjusted, c.Changed == 0)
 		if TooManyFailed(c.Failed, c.N+c.Failed) {
 			c.Verdict = statistics.Fail
 		}
@@ -215,30 +213,32 @@ func pairs(task string, baseline, candidate run) ([]pair, error) {
 	return list, nil
 }
 
-func compareTask(task string, all []pair, margin float64, higher map[string]bool) []Compared {
+func compareTask(task string, all []pair, margin float64, higher map[string]bool) (list []Compared, tests [][]statistics.Observation) {
 	byFilter := map[string][]pair{}
 	for _, p := range all {
 		byFilter[p.base.Filter] = append(byFilter[p.base.Filter], p)
 	}
-	var list []Compared
 	for _, filter := range slices.Sorted(maps.Keys(byFilter)) {
 		for _, metric := range slices.Sorted(maps.Keys(higher)) {
-			c := comparePairs(byFilter[filter], metric, higher[metric])
-			c.Task, c.Metric, c.Filter, c.Margin = task, metric, filter, margin
-			list = append(list, c)
+			c, observed := comparePairs(byFilter[filter], metric, higher[metric])
+			c.Task, c.Filter, c.Margin = task, filter, margin
+			for i := range observed {
+				observed[i].Unit = task + "\x00" + observed[i].Unit
+			}
+			list, tests = append(list, c), append(tests, observed)
 		}
 	}
-	return list
+	return list, tests
 }
 
 // comparePairs compares the scores of rows that both runs answered. Log-probabilities are compared
 // per byte of the text; higher is better, even if the metric is a perplexity. Scores of other
 // metrics of which lower is better are negated for the comparison. higher reports whether a higher
 // value of the metric is better.
-func comparePairs(list []pair, metric string, higher bool) Compared {
-	var c Compared
+func comparePairs(list []pair, metric string, higher bool) (Compared, []statistics.Observation) {
+	c := Compared{Metric: metric}
 	var base, cand []float64
-	var clusters []string
+	var clusters, rows []string
 	sign := 1.0
 	for _, p := range list {
 		if !p.same() {
@@ -260,19 +260,39 @@ func comparePairs(list []pair, metric string, higher bool) Compared {
 			unit, sign = -1, -1
 		}
 		base, cand = append(base, p.base.Scores[metric]/unit), append(cand, p.cand.Scores[metric]/unit)
+		rows = append(rows, strconv.Itoa(p.base.DocID))
 		if p.base.Cluster != "" {
 			clusters = append(clusters, p.base.Cluster)
 		}
 	}
 	if len(clusters) < len(base) {
 		clusters = nil
+	} else {
+		rows = clusters
 	}
 	c.Comparison = statistics.Compare(base, cand, clusters)
 	for i := range base {
 		c.Baseline += sign * base[i] / float64(len(base))
 		c.Candidate += sign * cand[i] / float64(len(base))
 	}
-	return c
+	return c, observations(rows, base, cand)
+}
+
+// observations returns the differences of rows, or their sums by cluster. units has the number or
+// the cluster of each row.
+func observations(units []string, base, cand []float64) []statistics.Observation {
+	var list []statistics.Observation
+	at := map[string]int{}
+	for i, unit := range units {
+		k, known := at[unit]
+		if !known {
+			k = len(list)
+			at[unit] = k
+			list = append(list, statistics.Observation{Unit: unit})
+		}
+		list[k].Difference += cand[i] - base[i]
+	}
+	return list
 }
 
 // same reports whether a row has the same answer and the same scores in both runs. A judge
@@ -285,86 +305,3 @@ func (p pair) same() bool {
 // near reports whether two log-probabilities or scores differ by no more than rounding: the last
 // digits of float32 depend on the device.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-5*max(1, math.Abs(a)) }
-
-// Change is a row whose answers or scores differ between two runs.
-type Change struct {
-	Task                string
-	Row                 int // number of the row in its file, from 0
-	Context             string
-	Target              string
-	Baseline, Candidate []string
-	Scores              [2]map[string]float64 // in the baseline and in the candidate
-}
-
-// Changes lists the rows of a task whose answers or scores differ between two runs, which are given
-// by their directories. An empty name stands for all tasks of both runs.
-func Changes(task, baseline, candidate string) ([]Change, error) {
-	from, err := openRun(baseline)
-	if err != nil {
-		return nil, err
-	}
-	to, err := openRun(candidate)
-	if err != nil {
-		return nil, err
-	}
-	tasks := []string{task}
-	if task == "" {
-		tasks = commonTasks(from.results, to.results)
-	} else if _, ok := from.results.Results[task]; !ok {
-		return nil, fmt.Errorf("%s has no task %q: its tasks are %s", baseline, task, strings.Join(slices.Sorted(maps.Keys(from.results.Results)), ", "))
-	}
-	var list []Change
-	for _, name := range tasks {
-		changed, err := changesOf(name, from, to)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, changed...)
-	}
-	return list, nil
-}
-
-func commonTasks(a, b *Results) []string {
-	var list []string
-	for _, name := range slices.Sorted(maps.Keys(a.Results)) {
-		if _, ok := b.Results[name]; ok {
-			list = append(list, name)
-		}
-	}
-	return list
-}
-
-func changesOf(task string, from, to run) ([]Change, error) {
-	all, err := pairs(task, from, to)
-	if err != nil {
-		return nil, err
-	}
-	var list []Change
-	for _, p := range all {
-		if p.same() {
-			continue
-		}
-		list = append(list, Change{
-			Task: task, Row: p.base.DocID, Context: p.base.Context, Target: p.base.Target,
-			Baseline: p.base.texts(), Candidate: p.cand.texts(), Scores: [2]map[string]float64{p.base.Scores, p.cand.Scores},
-		})
-	}
-	return list, nil
-}
-
-// texts returns what is shown to people as a sample's answers: the error of the sample, its
-// generated answers, or its log-probabilities, with the likeliest choice if there are choices.
-func (s *Sample) texts() []string {
-	switch {
-	case s.Failed != "":
-		return []string{s.Failed}
-	case len(s.Logprobs) == len(s.Choices) && len(s.Logprobs) > 0:
-		best := task.Likeliest(s.Logprobs, nil)
-		return []string{fmt.Sprintf("%q (log-probabilities %.4f)", s.Choices[best], s.Logprobs)}
-	case len(s.Logprobs) > 0:
-		return []string{fmt.Sprintf("log-probabilities %.4f", s.Logprobs)}
-	case len(s.Responses) > 0:
-		return s.Responses
-	}
-	return []string{fmt.Sprintf("log-probability %.4f", s.Logprob)}
-}

@@ -43,7 +43,7 @@ func (v *GateVerdict) String() string {
 		if c.Verdict == statistics.Pass {
 			continue
 		}
-		text := fmt.Sprintf("%s %s: %.4f after %.4f, %+.4f (95 %%: %+.4f to %+.4f)", c.Task, c.Metric, c.Candidate, c.Baseline, c.Mean, c.Low, c.High)
+		text := fmt.Sprintf("%s %s: %.4f after %.4f, %+.4f (90 %%: %+.4f to %+.4f)", c.Task, c.Metric, c.Candidate, c.Baseline, c.Mean, c.Low, c.High)
 		if c.Failed > 0 {
 			text += fmt.Sprintf(", %s without an answer", textfmt.Count(c.Failed, "row"))
 		}

@@ -60,6 +60,15 @@ func (v MetricScore) Name() string {
 	return v.Metric + "," + v.Filter
 }
 
+// Score returns a score of a task. ok is false if the run does not have it.
+func (r *Results) Score(task, metric, filter string) (v MetricScore, ok bool) {
+	scores := r.Results[task]
+	v = MetricScore{Metric: metric, Filter: filter}
+	v.Value, ok = scores[metric+","+filter]
+	v.Stderr, v.Certain = scores[metric+"_stderr,"+filter]
+	return v, ok
+}
+
 // Scores returns the scores in one of the maps of Results, in the order of metrics and filters.
 func Scores(scores map[string]float64) []MetricScore {
 	var list []MetricScore

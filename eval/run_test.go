@@ -316,8 +316,8 @@ func TestVerdictsInWords(t *testing.T) {
 	v := eval.GateVerdict{Run: "r", Compared: []eval.Compared{compared("a", statistics.Pass, 3)}}
 	require.Equal(t, "as good as r", v.String())
 	v.Compared = append(v.Compared, compared("b", statistics.Fail, 0), compared("c", statistics.Inconclusive, 2))
-	require.Equal(t, "compared with r: b acc: 0.2500 after 0.5000, -0.2500 (95 %: -0.4000 to +0.1000): fail; "+
-		"c acc: 0.2500 after 0.5000, -0.2500 (95 %: -0.4000 to +0.1000), 2 rows without an answer: inconclusive", v.String())
+	require.Equal(t, "compared with r: b acc: 0.2500 after 0.5000, -0.2500 (90 %: -0.4000 to +0.1000): fail; "+
+		"c acc: 0.2500 after 0.5000, -0.2500 (90 %: -0.4000 to +0.1000), 2 rows without an answer: inconclusive", v.String())
 	require.ErrorContains(t, v.Write(filepath.Join(t.TempDir(), "none")), "write the verdict of a run")
 }
 

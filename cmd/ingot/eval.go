@@ -99,6 +99,9 @@ func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 	if err != nil {
 		return err
 	}
+	for _, line := range eval.Advice(sets) {
+		e.cmd.PrintErrln(line)
+	}
 	if e.cfg, err = settings(e.cmd); err != nil {
 		return err
 	}

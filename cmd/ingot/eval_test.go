@@ -89,12 +89,14 @@ func TestEvalCannotTell(t *testing.T) {
 	for path, model := range map[string]string{base: tinyLlama, other: filepath.Join("..", "..", "models", "tiny-glm.q8_0.gguf")} {
 		r := ingot(t, "", "eval", "run", task, "-o", path, "--model", model, "--limit", "8")
 		require.Equal(t, exitOK, r.code, r.stderr)
+		require.Contains(t, r.stderr, "a gate with a margin of 0.03 needs about 687 rows of each task")
+		require.Contains(t, r.stderr, ": quiz has 8\n")
 	}
 	r := ingot(t, "", "eval", "gate", base, other)
 	require.Equal(t, exitRows, r.code, r.stdout)
 	require.Contains(t, r.stdout, "verdict: inconclusive\n")
 	require.Contains(t, r.stderr, "use more rows, or a larger --margin")
-	require.Regexp(t, `quiz exact_match: to exclude a loss of 0\.0100, about \d+ rows are needed\n`, r.stdout)
+	require.Regexp(t, `quiz exact_match: to exclude a loss of 0\.0300, about \d+ rows are needed\n`, r.stdout)
 	r = ingot(t, "", "eval", "gate", base, filepath.Join(folder, "nowhere"))
 	require.Equal(t, exitUsage, r.code, "nothing was judged")
 }

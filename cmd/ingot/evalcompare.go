@@ -39,7 +39,7 @@ func newEvalGate() *cobra.Command {
 	g.runs.add(cmd.Flags())
 	cmd.Flags().BoolVarP(&g.quiet, "quiet", "q", false, "print nothing but the error; the exit code is the verdict")
 	g.out.add(cmd.Flags())
-	cmd.Flags().Float64Var(&g.margin, "margin", ownMargin, "accept a loss of `X`, such as 0.01 (default each task's margin)")
+	cmd.Flags().Float64Var(&g.margin, "margin", ownMargin, "accept a loss of `X`, such as 0.02 (default each task's margin)")
 	cmd.Flags().Lookup("margin").DefValue = "0" // the help prints no default of 0
 	return cmd
 }

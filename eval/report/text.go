@@ -97,7 +97,7 @@ func WriteBaselines(w io.Writer, folder string, all map[string]eval.Baseline) er
 
 // WriteComparison writes the comparisons of two runs as a table.
 func WriteComparison(w io.Writer, list []eval.Compared) error {
-	t := textfmt.NewTable(w, "task", "metric", "filter", "baseline", "candidate", "difference", "95 % interval", "p",
+	t := textfmt.NewTable(w, "task", "metric", "filter", "baseline", "candidate", "difference", "90 % interval", "p",
 		"rows", "lost", "won", "changed", "failed", "cut", "shows", "verdict")
 	for _, c := range list {
 		t.Line(c.Task, c.Metric, c.Filter, shownScore(c.Baseline), shownScore(c.Candidate), fmt.Sprintf("%+.4f", c.Mean),

@@ -16,8 +16,8 @@ const (
 	Inconclusive Verdict = "inconclusive" // the rows are too few or too noisy to decide
 )
 
-// Level is the significance level of a gate over all of its tasks together: the maximum probability
-// of a false alarm.
+// Level is the significance level of a gate: the maximum probability of a false alarm, over all of
+// its comparisons together, and that of passing a candidate that has lost the margin.
 const Level = 0.05
 
 // Comparison compares a candidate with a baseline on one task.
@@ -33,9 +33,9 @@ type Comparison struct {
 
 // Compare compares the scores of the same rows in two runs. Rows with the same value in cluster
 // count as one observation. If cluster is nil, each row is an observation. The p-values are
-// McNemar's if all scores are 0 or 1 and each cluster has one row. The interval is that of
-// Bootstrap if there are other scores, at least 30 clusters, and unequal differences. Otherwise it
-// is that of Paired.
+// McNemar's, and the interval is Tango's, if all scores are 0 or 1 and each cluster has one row.
+// Otherwise, the interval is that of Bootstrap if there are scores other than 0 and 1, at least 30
+// clusters, and unequal differences, or else that of Paired.
 func Compare(baseline, candidate []float64, cluster []string) Comparison {
 	d := make([]float64, len(baseline))
 	c := Comparison{Binary: true}
@@ -52,6 +52,7 @@ func Compare(baseline, candidate []float64, cluster []string) Comparison {
 	c.Difference = Paired(d, cluster)
 	if c.Binary && c.Clusters == c.N {
 		c.P, c.Worse = McNemar(c.Lost, c.Won)
+		c.Interval = Tango(c.Lost, c.Won, c.N)
 	} else {
 		better := c.Difference
 		better.Mean = -better.Mean
@@ -79,7 +80,8 @@ func (c *Comparison) deviation() float64 {
 }
 
 // Gate returns the verdict on a comparison. margin is the accepted loss. worse is the p-value
-// Worse, adjusted over all tasks of the gate (Holm). identical means that no row's answer changed.
+// Worse, adjusted over all comparisons of the gate (MaxT). identical means that no row's answer
+// changed.
 //
 // The verdict is Fail if the loss is significant (worse is below Level) and either the whole
 // interval is beyond the margin or the mean loss is more than half the margin. It is Pass if
@@ -106,11 +108,30 @@ func (c *Comparison) RowsToPass(margin float64) int {
 	if margin <= 0 || margin >= 1 || c.N == 0 {
 		return 0
 	}
-	tail := (1 - Confidence) / 2
-	clusters := math.Log(tail) / math.Log1p(-margin) // this many clusters without a difference exclude a loss of the margin; see Paired
+	clusters := math.Log(Level) / math.Log1p(-margin) // this many clusters without a difference exclude a loss of the margin; see Paired
 	if c.SE > 0 {
-		z := mathext.NormalQuantile(1-tail) + mathext.NormalQuantile(Power)
-		clusters = math.Pow(z*c.deviation()/margin, 2)
+		clusters = rowsToPass(margin, c.deviation(), 1)
 	}
 	return int(math.Ceil(clusters * float64(c.N) / float64(c.Clusters)))
+}
+
+// UsualChange is the share of rows whose right or wrong answer differs between two runs of one
+// model that does not repeat its answers exactly. It is assumed where no two runs are known.
+const UsualChange = 0.1
+
+// RowsToDecide estimates how many rows of each task an equally good candidate needs to pass a gate
+// with probability Power, if the gate makes a number of comparisons, and UsualChange of the rows
+// change. It returns 0 if no number is enough, for a margin of 0.
+func RowsToDecide(margin float64, comparisons int) int {
+	if margin <= 0 || comparisons == 0 {
+		return 0
+	}
+	return int(math.Ceil(rowsToPass(margin, math.Sqrt(UsualChange), comparisons)))
+}
+
+// rowsToPass returns how many independent rows exclude a loss of the margin with probability Power
+// in all of several independent comparisons, if the differences have a mean of 0.
+func rowsToPass(margin, deviation float64, comparisons int) float64 {
+	z := mathext.NormalQuantile(1-Level) + mathext.NormalQuantile(math.Pow(Power, 1/float64(comparisons)))
+	return math.Pow(z*deviation/margin, 2)
 }

@@ -54,7 +54,7 @@ func TestComparisonsOfFewRows(t *testing.T) {
 	require.True(t, one.Binary)
 	require.InDelta(t, -1, one.Mean, 0)
 	require.InDelta(t, -1, one.Low, 0)
-	require.InDelta(t, -1+0.975, one.High, tolerance) // 1 - 0.025^(1/1)
+	require.InDelta(t, 0.4602681024, one.High, tolerance) // as in testdata/reference.json
 	require.InDelta(t, 0.5, one.Worse, tolerance)
 	require.InDelta(t, 1, one.deviation(), tolerance)
 	require.Equal(t, 1.0, one.Smallest, "one row finds nothing")
@@ -84,12 +84,19 @@ func TestComparisonsOfFewRows(t *testing.T) {
 func TestRowsToPass(t *testing.T) {
 	t.Parallel()
 	c := Comparison{Difference: Difference{N: 50, Clusters: 50}}
-	for margin, want := range map[float64]int{0: 0, -0.1: 0, 1: 0, 1.5: 0, 0.02: 183, 0.5: 6, 0.99: 1} { // log(.025) / log(1 - margin)
+	for margin, want := range map[float64]int{0: 0, -0.1: 0, 1: 0, 1.5: 0, 0.02: 149, 0.5: 5, 0.99: 1} { // log(.05) / log(1 - margin)
 		require.Equal(t, want, c.RowsToPass(margin), margin)
 	}
 	c.N = 150
-	require.Equal(t, 548, c.RowsToPass(0.02), "three rows in each cluster: 3 * 182.6")
+	require.Equal(t, 445, c.RowsToPass(0.02), "three rows in each cluster: 3 * 148.3")
 	require.Zero(t, (&Comparison{}).RowsToPass(0.02))
+
+	// ((qnorm(.95) + qnorm(.8^(1/comparisons))) * sqrt(.1) / margin)^2
+	require.Equal(t, 687, RowsToDecide(0.03, 1))
+	require.Equal(t, 932, RowsToDecide(0.03, 2))
+	require.Equal(t, 6183, RowsToDecide(0.01, 1))
+	require.Zero(t, RowsToDecide(0, 1))
+	require.Zero(t, RowsToDecide(0.03, 0))
 }
 
 // Resamples draw whole clusters: the interval of two opposite clusters reaches from one to the
@@ -100,7 +107,8 @@ func TestBootstrapDrawsClusters(t *testing.T) {
 	require.Equal(t, Interval{-1, 1}, Bootstrap(d, []string{"a", "a", "a", "b"}, 1))
 	require.Equal(t, []group{{2, 2}, {0, 2}}, groupsOf(d, []string{"a", "a", "b", "b"}))
 	require.Equal(t, []group{{0, 2}, {2, 2}}, groupsOf(d, []string{"a", "b", "b", "a"}))
-	require.NotEqual(t, Bootstrap([]float64{0.1, 0.4, 0.2, 0.9}, nil, 1), Bootstrap([]float64{0.1, 0.4, 0.2, 0.9}, nil, 2))
+	seven := []float64{0.1, 0.4, 0.2, 0.9, 0.33, 0.57, 0.71}
+	require.NotEqual(t, Bootstrap(seven, nil, 1), Bootstrap(seven, nil, 2))
 }
 
 func TestOneSidedTests(t *testing.T) {

@@ -10,8 +10,9 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// Confidence is the confidence level of all intervals.
-const Confidence = 0.95
+// Confidence is the confidence level of all intervals. The true value is below an interval with a
+// probability of at most Level, and above it with the same probability: a gate looks at one end.
+const Confidence = 1 - 2*Level
 
 // Interval is a confidence interval.
 type Interval struct {

@@ -11,12 +11,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The expected values in this file were computed with R 4.2.2: t.test, binom.test, prop.test
-// without correction, and p.adjust. Those for clusters were computed with the formula in the
-// comment next to them. tolerance is the maximum difference.
+// The expected values in this file were computed with R 4.2.2 (p-values and standard errors by
+// t.test and binom.test) and scipy 1.17.1 (intervals by ttest_1samp and binomtest). Those for
+// clusters were computed with the formula in the comment next to them. tolerance is the maximum
+// difference.
 const tolerance = 1e-8
 
-// TestPairedAgainstR compares Paired with t.test(d) and t.test(d, alternative = "less").
+// TestPairedAgainstR compares Paired with ttest_1samp(d, 0) and t.test(d, alternative = "less").
 func TestPairedAgainstR(t *testing.T) {
 	t.Parallel()
 	twelve := []float64{0, 0, -1, 1, 0, -1, 0, -1, 0, 0, 1, -1}
@@ -25,14 +26,14 @@ func TestPairedAgainstR(t *testing.T) {
 		cluster                   []string
 		mean, se, low, high, less float64
 	}{
-		"right and wrong, 12 rows": {twelve, nil, -0.1666666667, 0.2071938535, -0.6226972635, 0.2893639302, 0.2191029497},
+		"right and wrong, 12 rows": {twelve, nil, -0.1666666667, 0.2071938535, -0.5387629627, 0.2054296294, 0.2191029497},
 		"scores, 8 rows": {[]float64{0.1, -0.2, 0.05, 0, -0.3, 0.15, -0.05, -0.1}, nil,
-			-0.04375, 0.05381640416, -0.1710055744, 0.08350557442, 0.2215071545},
-		"nearly all lost, 4 rows": {[]float64{-1, -1, -1, 0}, nil, -0.75, 0.25, -1, 0.04561157632, 0.02883444281}, // R: low is -1.545611576
+			-0.04375, 0.05381640416, -0.1457094079, 0.0582094079, 0.2215071545},
+		"nearly all lost, 4 rows": {[]float64{-1, -1, -1, 0}, nil, -0.75, 0.25, -1, -0.1616591413, 0.02883444281}, // scipy: low is -1.3383408587
 		// Standard error of G clusters with sums of deviations s: sqrt(sum(s^2)*G/(G-1))/n. The
 		// interval has G-1 degrees of freedom.
 		"clusters": {twelve, []string{"a", "a", "a", "b", "b", "c", "c", "c", "c", "d", "e", "e"},
-			-0.1666666667, 0.1850404527, -0.6804213258, 0.3470879925, 0.2093363351},
+			-0.1666666667, 0.1850404527, -0.5611445611, 0.2278112278, 0.2093363351},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,10 +48,10 @@ func TestPairedAgainstR(t *testing.T) {
 	}
 }
 
-// TestNoDifference compares the interval of n rows without any change with binom.test(0, n).
+// TestNoDifference compares the interval of n rows without any change with binomtest(0, n).
 func TestNoDifference(t *testing.T) {
 	t.Parallel()
-	for n, high := range map[int]float64{5: 0.5218237501, 30: 0.1157033082, 1000: 0.003682083897} {
+	for n, high := range map[int]float64{5: 0.4507197283, 30: 0.09503385286, 1000: 0.00299124955} {
 		d := Paired(make([]float64, n), nil)
 		require.Zero(t, d.Mean)
 		require.InDelta(t, high, d.High, tolerance)
@@ -82,18 +83,6 @@ func TestMcNemarAgainstR(t *testing.T) {
 	}
 }
 
-// TestHolmAgainstR compares Holm with p.adjust(p, "holm").
-func TestHolmAgainstR(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ p, adjusted []float64 }{
-		{[]float64{0.01, 0.04, 0.03, 0.005, 0.5}, []float64{0.04, 0.09, 0.09, 0.025, 0.5}},
-		{[]float64{0.2, 0.2, 0.9}, []float64{0.6, 0.6, 0.9}},
-		{[]float64{}, []float64{}},
-	} {
-		require.InDeltaSlice(t, c.adjusted, Holm(c.p), tolerance)
-	}
-}
-
 // TestSmallestDifferenceAgainstR compares SmallestDifference with (qnorm(.95) + qnorm(.8)) *
 // sqrt(.1 / 1319).
 func TestSmallestDifferenceAgainstR(t *testing.T) {
@@ -101,22 +90,22 @@ func TestSmallestDifferenceAgainstR(t *testing.T) {
 	require.InDelta(t, 0.02165018815, SmallestDifference(1319, 0.31622776601683794, 0.05), tolerance)
 }
 
-// TestRowsToPassAgainstR compares RowsToPass with ((qnorm(.975) + qnorm(.8)) * sd / margin)^2 and
-// log(.025) / log(1 - margin). It then simulates runs with that many rows, of which a tenth changes
+// TestRowsToPassAgainstR compares RowsToPass with ((qnorm(.95) + qnorm(.8)) * sd / margin)^2 and
+// log(.05) / log(1 - margin). It then simulates runs with that many rows, of which a tenth changes
 // in both directions equally. About 80 % of the runs must pass.
 func TestRowsToPassAgainstR(t *testing.T) {
 	t.Parallel()
 	noisy := Comparison{Difference: Difference{N: 1319, Clusters: 1319, SE: 0.31622776601683794 / math.Sqrt(1319)}}
-	require.Equal(t, 1963, noisy.RowsToPass(0.02))
+	require.Equal(t, 1546, noisy.RowsToPass(0.02))
 	noisy.N *= 2 // two rows in each cluster
-	require.Equal(t, 3925, noisy.RowsToPass(0.02))
+	require.Equal(t, 3092, noisy.RowsToPass(0.02))
 	same := Compare(make([]float64, 50), make([]float64, 50), nil)
-	require.Equal(t, 183, same.RowsToPass(0.02))
+	require.Equal(t, 149, same.RowsToPass(0.02))
 	require.Zero(t, same.RowsToPass(0))
 	random := rand.New(rand.NewPCG(9, 10)) //nolint:gosec // a simulation needs no secure random numbers
 	passed := 0
 	for range 200 {
-		base, candidate := make([]float64, 1963), make([]float64, 1963)
+		base, candidate := make([]float64, 1546), make([]float64, 1546)
 		for i := range base {
 			switch {
 			case random.Float64() < 0.05:
@@ -163,9 +152,7 @@ func scores(random *rand.Rand, chances []float64) []float64 {
 }
 
 // TestFalseAlarms runs gates over three tasks on two equally good models with noisy answers, and
-// counts the gates that fail. McNemar's test has fewer false alarms than Level allows. Student's
-// test has about as many, so two standard errors more are allowed. In a run of 20,000 gates for
-// each of the three cases, 3.9 %, 4.9 % and 5.3 % failed.
+// counts the gates that fail. Two standard errors more than Level are allowed.
 func TestFalseAlarms(t *testing.T) {
 	t.Parallel()
 	const tasks, rows, margin = 3, 300, 0.02
@@ -208,16 +195,12 @@ func TestFalseAlarms(t *testing.T) {
 			random := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // a simulation needs no secure random numbers
 			alarms := 0
 			for range c.gates {
-				compared, p := make([]Comparison, tasks), make([]float64, tasks)
-				for i := range compared {
-					compared[i] = Compare(c.draw(random))
-					p[i] = compared[i].Worse
+				var g gated
+				for i := range tasks {
+					base, candidate, cluster := c.draw(random)
+					g.add(fmt.Sprint(i), base, candidate, cluster)
 				}
-				failed := false
-				for i, worse := range Holm(p) {
-					failed = failed || compared[i].Gate(margin, worse, false) == Fail
-				}
-				if failed {
+				if g.verdict(margin) == Fail {
 					alarms++
 				}
 			}

@@ -1,7 +1,6 @@
 package statistics
 
 import (
-	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -51,7 +50,7 @@ func studentsT(t, freedom float64) float64 {
 
 const draws = 10_000
 
-// Bootstrap returns the percentile interval of the mean of d (B. Efron, 1979): the 2.5th and 97.5th
+// Bootstrap returns the percentile interval of the mean of d (B. Efron, 1979): the 5th and 95th
 // percentiles of the means of 10,000 resamples. Rows with the same value in cluster are drawn
 // together. If cluster is nil, each row is drawn alone. Equal arguments give equal results.
 func Bootstrap(d []float64, cluster []string, seed uint64) Interval {
@@ -98,24 +97,6 @@ func groupsOf(d []float64, cluster []string) []group {
 		groups[k].n++
 	}
 	return groups
-}
-
-// Holm adjusts the p-values of several tests (S. Holm, 1979). If all adjusted values are compared
-// with a level, the probability of any false alarm is at most that level. The result is in the
-// order of p.
-func Holm(p []float64) []float64 {
-	order := make([]int, len(p))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
-	adjusted := make([]float64, len(p))
-	highest := 0.0
-	for rank, i := range order {
-		highest = max(highest, min(1, float64(len(p)-rank)*p[i]))
-		adjusted[i] = highest
-	}
-	return adjusted
 }
 
 // Power is the probability with which a test finds SmallestDifference.

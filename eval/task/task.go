@@ -116,4 +116,4 @@ func unsupported(format string, args ...any) error {
 }
 
 // DefaultMargin is the loss of a score that a gate accepts if a task does not set margin.
-const DefaultMargin = 0.01
+const DefaultMargin = 0.03
