@@ -1,10 +1,12 @@
 package report
 
 import (
+	"fmt"
 	"math"
 
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
+	"github.com/ingot-run/ingot/eval/statistics"
 	"github.com/ingot-run/ingot/internal/chart"
 )
 
@@ -23,10 +25,11 @@ const (
 )
 
 type point struct {
-	value  float64
-	half   float64 // half the width of the value's interval; 0 for none
-	role   string  // see content.role
-	change string  // settings that differ from those of the run before; empty if none does
+	value float64
+	statistics.Interval
+	name   string // of the run
+	role   string // see content.role
+	change string // settings that differ from those of the run before; empty if none does
 }
 
 const (
@@ -39,13 +42,13 @@ const (
 
 // history draws the scores of runs with their intervals, in the order of points, and marks changes
 // of settings. names are the labels of the runs on the axis: as many as fit are shown, and always
-// the last one.
-func history(points []point, names []string, label string) (template.HTML, error) {
+// the last one. The axis does not go beyond the possible values.
+func history(points []point, names []string, possible statistics.Interval, label string) (template.HTML, error) {
 	c := chart.Chart{Width: chartWidth, Height: chartHeight, Label: label}
 	low, high := math.Inf(1), math.Inf(-1)
 	for i, pt := range points {
-		low, high = min(low, pt.value-pt.half), max(high, pt.value+pt.half)
-		dot := chart.Point{X: float64(i), Y: pt.value, Half: pt.half, Color: ink, Radius: 3}
+		low, high = min(low, pt.Low), max(high, pt.High)
+		dot := chart.Point{X: float64(i), Y: pt.value, Low: pt.Low, High: pt.High, Color: ink, Radius: 3, Title: fmt.Sprintf("%s: %.4f", pt.name, pt.value)}
 		if pt.role != "" {
 			dot.Color, dot.Radius = "var(--"+pt.role+")", 5
 		}
@@ -56,7 +59,7 @@ func history(points []point, names []string, label string) (template.HTML, error
 		}
 	}
 	room := max(0.12*(high-low), 1e-3*math.Abs(high), 1e-6)
-	c.Y = chart.Axis{Low: low - room, High: high + 2.2*room}
+	c.Y = chart.Axis{Low: max(low-room, min(low, possible.Low)), High: min(high+room, max(high, possible.High))}
 	c.Y.Ticks = chart.Ticks(c.Y.Low, c.Y.High)
 	c.X = chart.Axis{Low: -0.5, High: float64(len(points)) - 0.5}
 	for i := len(names) - 1; i >= 0; i -= (len(names) + maxNames - 1) / maxNames {
@@ -76,16 +79,14 @@ func distribution(first, second []float64, unit, label string) (template.HTML, e
 		high = low + 1
 	}
 	width := (high - low) / bins
-	bars := bins
-	if unit == "tokens" { // tokens are whole numbers, so every bar gets the same number of possible values
+	bars, ticks := bins, chart.Ticks(low, high)
+	if unit == "tokens" { // tokens are whole numbers, so every bar gets the same number of possible values, and stands around them
 		width = math.Ceil(max(1, width))
 		bars = min(bins, int((high-low)/width)+1)
+		low -= 0.5
 	}
 	end, highest := low+float64(bars)*width, 0.0
-	c := chart.Chart{
-		Width: chartWidth, Height: chartHeight, Label: label,
-		X: chart.Axis{Low: low, High: end, Title: unit, Ticks: chart.Ticks(low, end)},
-	}
+	c := chart.Chart{Width: chartWidth, Height: chartHeight, Label: label, X: chart.Axis{Low: low, High: end, Title: unit, Ticks: ticks}}
 	for i, values := range [][]float64{first, second} {
 		var shares [bins]float64
 		for _, v := range values {

@@ -6,27 +6,24 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ingot-run/ingot/eval"
 )
 
-// wide is half the width of a 95 % interval, in standard errors.
-const wide = 1.96
-
 func (c *content) histories(runs []eval.Run) error {
 	called := axisNames(runs)
 	for _, s := range c.Scores {
-		key := s.Metric + "," + s.Filter
 		var points []point
 		var names []string
 		var before *eval.Run
 		for i := range runs {
 			run := &runs[i]
-			value, ok := run.Results.Results[s.Task][key]
-			if !ok || math.IsNaN(value) || math.IsInf(value, 0) {
+			v, ok := run.Results.Score(s.Task, s.Metric, s.Filter)
+			if !ok || math.IsNaN(v.Value) || math.IsInf(v.Value, 0) {
 				continue
 			}
-			pt := point{value: value, role: c.role(run.Name), half: wide * run.Results.Results[s.Task][s.Metric+"_stderr,"+s.Filter]}
+			pt := point{value: v.Value, Interval: v.Interval(run.Results.Samples[s.Task].Effective), name: run.Name, role: c.role(run.Name)}
 			if before != nil {
 				pt.change = changesOf(before.Results, run.Results, s.Task)
 			}
@@ -45,7 +42,7 @@ func (c *content) histories(runs []eval.Run) error {
 		}
 		label := fmt.Sprintf("%s over %d runs, from %.4f to %.4f", f.Title, len(points), points[0].value, points[len(points)-1].value)
 		var err error
-		if f.Chart, err = history(points, names, label); err != nil {
+		if f.Chart, err = history(points, names, eval.Possible(s.Metric), label); err != nil {
 			return err
 		}
 		c.Histories = append(c.Histories, f)
@@ -67,10 +64,12 @@ func changesOf(before, after *eval.Results, task string) string {
 	return strings.Join(list, ", ")
 }
 
+// maxName is the maximum length of a run's name under a chart.
 const maxName = 10
 
 // axisNames returns the labels of runs under a chart: dates, or times if all runs are of one day.
-// If two runs would get the same label, the labels are the names of the runs.
+// If two runs would get the same label, the labels are the names of the runs or, if one of them is
+// too long, the numbers that they have in the list of runs.
 func axisNames(runs []eval.Run) map[string]string {
 	form := "Jan 2"
 	first, last := runs[0].Results.Date.UTC(), runs[len(runs)-1].Results.Date.UTC()
@@ -85,12 +84,15 @@ func axisNames(runs []eval.Run) map[string]string {
 	if len(used) == len(runs) {
 		return names
 	}
+	long := false
 	for name := range names {
-		short := []rune(name)
-		if len(short) > maxName {
-			short = append(short[:maxName-1], '…')
+		names[name] = name
+		long = long || utf8.RuneCountInString(name) > maxName
+	}
+	for i := range runs {
+		if long {
+			names[runs[i].Name] = fmt.Sprintf("#%d", i+1)
 		}
-		names[name] = string(short)
 	}
 	return names
 }

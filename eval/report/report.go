@@ -72,6 +72,7 @@ type content struct {
 	Pinned     string    // name under which the baseline is pinned; empty if it is not pinned
 	Verdict    statistics.Verdict
 	Refused    string // why the runs cannot be compared; empty if they can
+	Missing    string // tasks that lack so many answers that a gate fails, with the reason of the first; empty if there are none
 	Compared   []compared
 	Scale      float64  // difference that the ends of the bars of Compared stand for
 	Scores     []scored // scores of the candidate if there is no comparison
@@ -100,8 +101,10 @@ type scored struct {
 
 type listed struct {
 	eval.Run
-	Role string // see content.role
-	Rows int
+	Role   string // see content.role
+	Number int    // in the order of dates, from 1
+	Rows   int
+	Failed int
 }
 
 // Write writes the report on a folder of runs to w as HTML.
@@ -194,6 +197,13 @@ func (c *content) compare(folder string) error {
 		c.Truncated += n.Truncated
 	}
 	c.Scores = scoresOf(r)
+	if c.Missing = r.Unanswered(); c.Missing != "" {
+		reason, err := firstFailure(filepath.Join(folder, c.Candidate.Name), r)
+		if err != nil {
+			return err
+		}
+		c.Missing += ". The first reason: " + reason
+	}
 	if c.Baseline == nil {
 		return nil
 	}
@@ -224,6 +234,22 @@ func scoresOf(r *eval.Results) []scored {
 	return list
 }
 
+// firstFailure returns why the first row without an answer has none.
+func firstFailure(run string, r *eval.Results) (string, error) {
+	for _, task := range slices.Sorted(maps.Keys(r.Samples)) {
+		samples, err := eval.ReadSamples(run, task)
+		if err != nil {
+			return "", err
+		}
+		for i := range samples {
+			if samples[i].Failed != "" {
+				return samples[i].Failed, nil
+			}
+		}
+	}
+	return "unknown", nil
+}
+
 func (c *content) role(run string) string {
 	switch {
 	case run == c.Candidate.Name:
@@ -236,10 +262,11 @@ func (c *content) role(run string) string {
 
 // list sets the list of runs, the latest first.
 func (c *content) list(runs []eval.Run) {
-	for _, run := range slices.Backward(runs) {
-		l := listed{Run: run, Role: c.role(run.Name)}
+	for i, run := range slices.Backward(runs) {
+		l := listed{Run: run, Role: c.role(run.Name), Number: i + 1}
 		for _, n := range run.Results.Samples {
 			l.Rows += n.Original
+			l.Failed += n.Failed
 		}
 		c.Runs = append(c.Runs, l)
 	}

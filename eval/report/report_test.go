@@ -62,7 +62,7 @@ func run(t *testing.T, runs, name string, right int, change func(*eval.Config)) 
 	}
 	r, err := eval.Score(dir, []*eval.Set{set}, nil, c)
 	require.NoError(t, err)
-	nights, err := time.ParseDuration(strings.TrimPrefix(name, "night-") + "h")
+	nights, err := time.ParseDuration(name[strings.LastIndex(name, "-")+1:] + "h")
 	require.NoError(t, err)
 	r.Date = time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC).Add(24 * nights)
 	text.Reset()
@@ -103,7 +103,7 @@ func TestReport(t *testing.T) {
 	page := write(t, runs, report.Options{Version: "v3"})
 	has(t, page, "<h1>Evaluation of night-4</h1>")
 	has(t, page, `<span class="badge fail">fail</span>`)
-	has(t, page, `<td class="n">0.7500<td class="n">0.1250<td class="n">-0.6250`)
+	has(t, page, `<td class="n" data-l="baseline">0.7500<td class="n" data-l="candidate">0.1250<td class="n" data-l="difference">-0.6250`)
 	has(t, page, "quiz: 25 changed; by exact_match 25 lost, 0 won")
 	has(t, page, "quiz · exact_match")
 	require.Regexp(t, `>engine</text>`, page)
@@ -161,7 +161,7 @@ func TestOneRun(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(runs, "damaged", eval.ResultsFile), []byte("{"), 0o600))
 	page := write(t, runs, report.Options{})
 	has(t, page, "<h2>Scores</h2>")
-	has(t, page, `<td class="n">0.7500<td class="n">±0.0693`) // standard error of 30 right answers to 40 rows
+	has(t, page, `<td class="n" data-l="score">0.7500<td class="n" data-l="standard error">±0.0693`) // standard error of 30 right answers to 40 rows
 	lacks(t, page, "Against the baseline")
 	has(t, page, "Left out: ")
 }
@@ -183,4 +183,33 @@ func TestRefusedComparison(t *testing.T) {
 	has(t, page, "The runs cannot be compared: ")
 	has(t, page, "<h2>Scores</h2>")
 	require.Regexp(t, `>task</text>`, page)
+}
+
+// TestMissingAnswersAreVisible: the page of a run without answers says so, with a reason, and the
+// list of runs counts them.
+func TestMissingAnswersAreVisible(t *testing.T) {
+	t.Parallel()
+	runs := t.TempDir()
+	run(t, runs, "night-1", 30, nil)
+	run(t, runs, "night-2", 30, nil)
+	dir := filepath.Join(runs, "night-2")
+	samples, err := eval.ReadSamples(dir, "quiz")
+	require.NoError(t, err)
+	var lines bytes.Buffer
+	for i := range samples {
+		samples[i].Failed, samples[i].Scores = "server_error: "+nasty, nil
+		require.NoError(t, json.NewEncoder(&lines).Encode(samples[i]))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, eval.SamplesFile("quiz")), lines.Bytes(), 0o600))
+	r, err := eval.ReadResults(dir)
+	require.NoError(t, err)
+	r.Results["quiz"], r.HigherBetter["quiz"], r.Samples["quiz"] = map[string]float64{}, map[string]bool{}, eval.Count{Original: 40, Failed: 40}
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, eval.ResultsFile), text, 0o600))
+	page := write(t, runs, report.Options{})
+	has(t, page, "Answers are missing. quiz: 40 of 40 rows have no answer. The first reason: server_error: &lt;script&gt;")
+	has(t, page, `<span class="badge fail">fail</span>`)
+	has(t, page, `data-l="no answer">40<`)
+	lacks(t, write(t, runs, report.Options{Candidate: "night-1"}), "Answers are missing")
 }

@@ -121,5 +121,5 @@ func TestRowsOfRuns(t *testing.T) {
 	runs := t.TempDir()
 	run(t, runs, "night-1", 30, nil)
 	run(t, runs, "night-2", 30, nil)
-	has(t, write(t, runs, report.Options{}), `<td class="n">40</tr>`)
+	has(t, write(t, runs, report.Options{}), `<td class="n" data-l="rows">40<td class="n" data-l="no answer">0<`)
 }

@@ -46,8 +46,9 @@ type Bar struct {
 // Point is a value with its interval.
 type Point struct {
 	X, Y, Radius float64
-	Half         float64 // half the width of the interval; 0 for none
+	Low, High    float64 // ends of the interval; equal for none
 	Color        string
+	Title        string // text that browsers show when the pointer is on the point
 }
 
 // Mark is a text at a dashed line from the top to the bottom.
@@ -92,9 +93,17 @@ func (c *Chart) AtX(v float64) float64 {
 	return rounded(c.Left() + (v-c.X.Low)/(c.X.High-c.X.Low)*(c.Right()-c.Left()))
 }
 
+// Top is the y coordinate at which the y axis ends. The texts of marks are above it.
+func (c *Chart) Top() float64 {
+	if len(c.Marks) > 0 {
+		return edge + lineHeight
+	}
+	return edge
+}
+
 // AtY returns the y coordinate of a value.
 func (c *Chart) AtY(v float64) float64 {
-	return rounded(c.Bottom() - (v-c.Y.Low)/(c.Y.High-c.Y.Low)*(c.Bottom()-edge))
+	return rounded(c.Bottom() - (v-c.Y.Low)/(c.Y.High-c.Y.Low)*(c.Bottom()-c.Top()))
 }
 
 // rounded rounds to 1/100 pixel, so that the text of the element stays short.

@@ -56,7 +56,7 @@ func TestSVG(t *testing.T) {
 	c := Chart{
 		Width: 380, Height: 210, Label: nasty, X: Axis{Low: -1, High: 2, Title: nasty, Ticks: []Tick{{-1, nasty}, {0, "a"}, {2, "b"}}},
 		Y:      Axis{Low: 0.5, High: 1, Title: nasty, Ticks: Ticks(0.5, 1)},
-		Points: []Point{{Y: 0.7, Half: 0.1, Radius: 3, Color: "var(--ink)"}, {X: 1, Y: 0.8, Radius: 3, Color: "var(--ink)"}},
+		Points: []Point{{Y: 0.7, Low: 0.6, High: 0.8, Radius: 3, Color: "var(--ink)", Title: nasty}, {X: 1, Y: 0.8, Radius: 3, Color: "var(--ink)"}},
 		Marks:  []Mark{{At: 0.5, Text: nasty}, {At: 1, Text: "right", Left: true}},
 		Bars:   []Bar{{From: 1, To: 2, Value: 0.9, Title: nasty}},
 	}
