@@ -71,7 +71,7 @@ func corpusScore(c *task.Corpus, metric string, samples []Sample) (value, stderr
 	if c.Slow {
 		n = corpusBootstraps
 	}
-	if len(samples) > 1 {
+	if len(samples) > 1 && !c.Uncertain {
 		stderr = bootstrapError(len(samples), n, func(rows []int) float64 {
 			return of(func(i int) int { return rows[i] })
 		})
@@ -116,6 +116,9 @@ func (r *Results) add(s *Set, samples []Sample) {
 				count.Failed++
 			case sample.Truncated && s.Type.Generates():
 				count.Truncated++
+			}
+			if len(sample.Undecided) > 0 {
+				count.Undecided++
 			}
 		}
 		if sample.Failed == "" {

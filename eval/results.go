@@ -38,11 +38,12 @@ type Results struct {
 
 // Count has the numbers of a task's rows.
 type Count struct {
-	Original  int `json:"original"`  // all rows of the run, with or without a score
-	Effective int `json:"effective"` // rows with a score
-	Failed    int `json:"failed"`    // rows without a score; Sample.Failed has the reason
-	Truncated int `json:"truncated"` // rows whose answer was cut off at the token limit
-	Skipped   int `json:"skipped"`   // rows that were left out because their score needs something that is not supported
+	Original  int `json:"original"`            // all rows of the run, with or without a score
+	Effective int `json:"effective"`           // rows with a score
+	Failed    int `json:"failed"`              // rows without a score; Sample.Failed has the reason
+	Truncated int `json:"truncated"`           // rows whose answer was cut off at the token limit
+	Undecided int `json:"undecided,omitempty"` // rows with a score that may not be the harness's; see Sample.Undecided
+	Skipped   int `json:"skipped"`             // rows that were left out because their score needs something that is not supported
 }
 
 // MetricScore is a score of a task or a group.

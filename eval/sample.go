@@ -25,9 +25,10 @@ type Sample struct {
 	Filter    string             `json:"filter"`
 	Filtered  []string           `json:"filtered_resps"`
 	Choices   []string           `json:"choices,omitempty"`
-	Logprobs  []float64          `json:"logprobs,omitempty"` // log-probabilities of the choices
-	Logprob   float64            `json:"logprob,omitempty"`  // log-probability of the target or text
-	Failed    string             `json:"failed,omitempty"`   // why the row has no score; empty if it has one
+	Logprobs  []float64          `json:"logprobs,omitempty"`  // log-probabilities of the choices
+	Logprob   float64            `json:"logprob,omitempty"`   // log-probability of the target or text
+	Failed    string             `json:"failed,omitempty"`    // why the row has no score; empty if it has one
+	Undecided []string           `json:"undecided,omitempty"` // metrics whose score may not be the harness's, because the comparison needs a program for algebra
 	Truncated bool               `json:"truncated,omitempty"`
 	Judge     []string           `json:"judge,omitempty"` // the judge's reply about each answer
 	Tokens    int                `json:"completion_tokens,omitempty"`

@@ -170,7 +170,7 @@ func (s Sample) scoredBy(item *Item, r task.Response) Sample {
 		s.Failed = err.Error()
 		return s
 	}
-	s.Scores = scores
+	s.Scores, s.Undecided = scores.Values, scores.Undecided
 	return s
 }
 

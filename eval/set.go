@@ -109,7 +109,7 @@ func checkChoices(t *task.Task, p *task.Prompt) error {
 		return fmt.Errorf("metric %s needs one right choice, but doc_to_target gives none or a list", metric)
 	}
 	for _, m := range t.Metrics {
-		if m.Name == "f1" && len(p.Choices) != 2 {
+		if m.Name == "f1" && m.Aggregation == "f1" && len(p.Choices) != 2 {
 			return fmt.Errorf("metric f1 needs two choices, but the row has %d: use mcc", len(p.Choices))
 		}
 	}

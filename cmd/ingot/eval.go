@@ -126,8 +126,12 @@ func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 		return err
 	}
 	var failed, total int
-	for _, n := range results.Samples {
+	for name, n := range results.Samples {
 		failed, total = failed+n.Failed, total+n.Original
+		if n.Undecided > 0 {
+			cmd.PrintErrf("%s: %s with an answer that only a program for algebra can compare with the target for sure: normal forms are compared. They have the field \"undecided\" in %s\n",
+				textfmt.Printable(name), countRows(n.Undecided), textfmt.Printable(eval.SamplesFile(name)))
+		}
 	}
 	return failLimit{}.check(failed, total)
 }

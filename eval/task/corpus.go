@@ -21,6 +21,8 @@ type Corpus struct {
 	Value func(sums []float64) float64
 	// Slow is set for metrics whose standard error the harness computes from few samples.
 	Slow bool
+	// Uncertain is set for metrics of which the harness computes no standard error.
+	Uncertain bool
 	// Row is the largest value of a row; the score of a row is its value divided by Row. If it is
 	// 0, the score of a row is whether the likeliest choice is right.
 	Row float64
@@ -31,12 +33,20 @@ var corpora = map[string]*Corpus{
 	"bleu":   {Answer: func(a, t string) []float64 { return bleuStatistics(bleuTokens(a), bleuTokens(t)) }, Value: bleu, Slow: true, Row: 100},
 	"chrf":   {Answer: func(a, t string) []float64 { return chrfStatistics(a, t, 0) }, Value: chrf, Slow: true, Row: 100},
 	"chrf++": {Answer: func(a, t string) []float64 { return chrfStatistics(a, t, 2) }, Value: chrf, Slow: true, Row: 100},
+	"ter":    {Answer: terStatistics, Value: ter, Slow: true, Row: 100},
 	"f1":     {Choice: f1Statistics, Value: f1},
 	"mcc":    {Choice: mccStatistics, Value: mcc},
+
+	"f1 weighted_f1": {Choice: classStatistics, Value: weightedF1, Uncertain: true},
 }
 
 // Corpus returns how the metric is computed if it is not the mean of the scores of rows, else nil.
-func (m *Metric) Corpus() *Corpus { return corpora[m.Name] }
+func (m *Metric) Corpus() *Corpus {
+	if c := corpora[m.Name+" "+m.Aggregation]; c != nil {
+		return c
+	}
+	return corpora[m.Name]
+}
 
 // bleuOrder is the length of the longest n-grams of BLEU.
 const bleuOrder = 4
@@ -243,6 +253,29 @@ func mcc(sums []float64) float64 {
 		return (equal*rows - both) / math.Sqrt(spread)
 	}
 	return 0
+}
+
+// classStatistics returns, for each choice, how often it is right and the likeliest, how often it
+// is right, and how often it is the likeliest.
+func classStatistics(right, likeliest int) []float64 {
+	list := make([]float64, 3*(max(right, likeliest)+1))
+	list[3*right] = indicator(right == likeliest)
+	list[3*right+1] = 1
+	list[3*likeliest+2] = 1
+	return list
+}
+
+// weightedF1 is the mean of the F1 scores of choices, weighted by how often they are right.
+func weightedF1(sums []float64) float64 {
+	total, rows := 0.0, 0.0
+	for i := 0; i < len(sums); i += 3 {
+		both, right, likeliest := sums[i], sums[i+1], sums[i+2]
+		rows += right
+		if right > 0 {
+			total += right * 2 * both / (right + likeliest)
+		}
+	}
+	return total / rows
 }
 
 // Brier returns the Brier score of choices: the sum of the squared differences between their

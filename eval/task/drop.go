@@ -83,10 +83,10 @@ func dropSpans(answer *ordered.Object) []ordered.Value {
 }
 
 // dropScore scores an answer by the right answer that is nearest.
-func dropScore(row *ordered.Object, r Response) (map[string]float64, error) {
+func dropScore(row *ordered.Object, r Response) (Scores, error) {
 	answers, err := columnList(row, "answers")
 	if err != nil {
-		return nil, err
+		return Scores{}, err
 	}
 	given := dropNormal(r.Answer())
 	scores := map[string]float64{"em": 0, "f1": 0}
@@ -105,7 +105,7 @@ func dropScore(row *ordered.Object, r Response) (map[string]float64, error) {
 		scores["em"] = max(scores["em"], indicator(exact))
 		scores["f1"] = max(scores["f1"], math.RoundToEven(100*best/float64(len(list)))/100)
 	}
-	return scores, nil
+	return Scores{Values: scores}, nil
 }
 
 // dropF1 is the F-score of two sets of words; it is 0 if numbers of the right one are missing.

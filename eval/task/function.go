@@ -21,9 +21,15 @@ type rowsFunction func(rows []*ordered.Object) ([]*ordered.Object, error)
 
 // resultsFunction scores rows with metrics of its own: the key process_results.
 type resultsFunction struct {
-	metrics map[string]string                                                 // aggregation of each metric
-	prepare func(row *ordered.Object, p *Prompt) error                        // adds to a prompt what scoring needs; nil for nothing
-	score   func(row *ordered.Object, r Response) (map[string]float64, error) // nil if another package scores the rows
+	metrics map[string]string                                     // aggregation of each metric
+	prepare func(row *ordered.Object, p *Prompt) error            // adds to a prompt what scoring needs; nil for nothing
+	score   func(row *ordered.Object, r Response) (Scores, error) // nil if another package scores the rows
+}
+
+// Scores are the scores of a row by the task's own metrics.
+type Scores struct {
+	Values    map[string]float64 // by metric
+	Undecided []string           // metrics whose value may not be the harness's
 }
 
 // Response is what a model gave for a row.
@@ -66,6 +72,9 @@ var functions = []struct {
 	{"mmlu_pro_.*", `utils\.fewshot_to_text`, fieldFunction(mmluProThinking)},
 	{"mmlu_pro_.*", `utils\.fewshot_to_target`, fieldFunction(mmluProThoughts)},
 	{"leaderboard_musr_.*", `utils\.doc_to_text`, fieldFunction(musrQuestion)},
+	{"leaderboard_math_.*", `utils\.doc_to_text`, fieldFunction(mathQuestion)},
+	{"leaderboard_math_.*", `utils\.process_docs`, eachRow(mathRow)},
+	{"leaderboard_math_.*", `utils\.process_results`, resultsFunction{metrics: mathMetrics, score: mathScore}},
 	{"leaderboard_mmlu_pro", `utils\.doc_to_text`, fieldFunction(mmluProQuestion)},
 	{"leaderboard_mmlu_pro", `utils\.doc_to_choice`, fieldFunction(mmluProLetters)},
 	{"global_mmlu_full_.*", `utils\.process_(.*)`, rowsOf("subject")},
@@ -73,6 +82,7 @@ var functions = []struct {
 	{"include_base_44_.*", `utils\.process_(.*)`, rowsOf("domain")},
 	{"mmmlu_.*", `utils\.process_(.*)`, rowsOf("Subject")},
 	{"mmlu_pro.*", `utils\.process_(.*)`, rowsOf("category")},
+	{"mmlu_.._llama_.*", `utils\.process_docs_(.*)`, rowsOf("subtask_name")},
 }
 
 // unsupportedFunction is the error about a function that is not in the table.
@@ -122,14 +132,15 @@ func eachRow(change func(row *ordered.Object) (*ordered.Object, error)) rowsFunc
 }
 
 // rowsOf returns a function that makes a filter from the name of a subject, such as
-// computer_science: it leaves the rows whose column has the subject, such as "Computer Science" or
-// computer_science_test.csv.
+// computer_science: it leaves the rows whose column has the subject, such as "Computer Science",
+// computer_science_test.csv or mmlu_de_chat.computer_science.
 func rowsOf(column string) func(subject string) rowsFunction {
 	return func(subject string) rowsFunction {
 		return eachRow(func(row *ordered.Object) (*ordered.Object, error) {
 			value, err := columnText(row, column)
 			value, _, _ = strings.Cut(value, "_test.csv")
 			value, _, _ = strings.Cut(value, "_test-")
+			value = value[strings.LastIndex(value, ".")+1:]
 			if err != nil || subjectName.Replace(strings.ToLower(value)) != subject {
 				return nil, err
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// literal parses a Python list of texts, numbers, True, False and None. Templates of the harness
-// write lists in this form.
+// literal parses a Python list of texts, numbers, True, False, None and dictionaries. Templates of
+// the harness write lists in this form.
 func literal(s string) (ordered.Value, error) {
 	p := literalParser{rest: strings.TrimSpace(s)}
 	v, err := p.value(0)
@@ -34,10 +34,12 @@ func (p *literalParser) value(depth int) (ordered.Value, error) {
 		return nil, errors.New("the text ends within the list")
 	case p.rest[0] == '[' || p.rest[0] == '(':
 		return p.list(depth)
+	case p.rest[0] == '{':
+		return p.dict(depth)
 	case p.rest[0] == '\'' || p.rest[0] == '"':
 		return p.text()
 	}
-	end := strings.IndexAny(p.rest, ",]) \n\t")
+	end := strings.IndexAny(p.rest, ",])}: \n\t")
 	if end < 0 {
 		end = len(p.rest)
 	}
@@ -59,6 +61,41 @@ func (p *literalParser) value(depth int) (ordered.Value, error) {
 		return nil, fmt.Errorf("%.20q is not a text or number", word)
 	}
 	return x, nil
+}
+
+// dict parses a dictionary whose keys are texts.
+func (p *literalParser) dict(depth int) (ordered.Value, error) {
+	p.rest = p.rest[1:]
+	o := ordered.NewObject()
+	for {
+		if p.skip("}") {
+			return o, nil
+		}
+		key, err := p.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		name, ok := key.(string)
+		if !ok || !p.skip(":") {
+			return nil, errors.New("a dictionary needs texts as keys, each with a colon and a value")
+		}
+		v, err := p.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		o.Set(name, v)
+		if !p.skip(",") && !strings.HasPrefix(p.rest, "}") {
+			return nil, errors.New("a comma or the closing brace is missing after a value")
+		}
+	}
+}
+
+// skip skips white space, and a text if it follows. It reports whether the text followed.
+func (p *literalParser) skip(text string) bool {
+	p.rest = strings.TrimLeft(p.rest, " \n\t")
+	rest, ok := strings.CutPrefix(p.rest, text)
+	p.rest = rest
+	return ok
 }
 
 func (p *literalParser) list(depth int) (ordered.Value, error) {

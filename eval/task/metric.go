@@ -33,7 +33,7 @@ type Metric struct {
 var metrics = map[Type]map[string]string{
 	Generate: {
 		"exact_match": "mean", "contains": "mean", "numeric_match": "mean", "pass@k": "mean", "json_valid": "mean", "json_schema": "mean", "json_match": "mean",
-		"bleu": "bleu", "chrf": "chrf", "chrf++": "chrf++",
+		"bleu": "bleu", "chrf": "chrf", "chrf++": "chrf++", "ter": "ter",
 	},
 	Judge: {"judge_score": "mean"},
 	MultipleChoice: {
@@ -51,7 +51,7 @@ var defaultMetrics = map[Type][]string{
 
 // aggregationFunctions maps the harness's Python functions for aggregation to names of aggregations
 // in this package.
-var aggregationFunctions = map[string]string{"utils.agg_inst_level_acc": "weighted_mean"}
+var aggregationFunctions = map[string]string{"utils.agg_inst_level_acc": "weighted_mean", "utils.weighted_f1_score": "weighted_f1"}
 
 // metrics reads the key metric_list.
 func (r *reader) metrics(n *yaml.Node) error {
@@ -78,8 +78,9 @@ func (r *reader) metric(n *yaml.Node) ([]Metric, error) {
 	var ks []int
 	targets := map[string]any{
 		"metric": &m.Name, "higher_is_better": &higher, "check": &m.check,
-		"ignore_case": &m.ignoreCase, "ignore_punctuation": &m.ignorePunctuation, "ignore_numbers": &m.ignoreDigit,
-		"weight_by_size":    nil, // a setting of groups; it has no effect here, nor in the harness
+		"ignore_case": truth(&m.ignoreCase), "ignore_punctuation": truth(&m.ignorePunctuation), "ignore_numbers": truth(&m.ignoreDigit),
+		"weight_by_size": nil, // a setting of groups; it has no effect here, nor in the harness
+		"average":        r.ofChoices, "hf_evaluate": r.ofChoices,
 		"aggregation":       func(value *yaml.Node) error { m.Aggregation = value.Value; return nil },
 		"regexes_to_ignore": func(value *yaml.Node) (err error) { m.ignore, err = expressions(value); return err },
 		"k":                 func(value *yaml.Node) (err error) { ks, err = integers(value); return err },
@@ -113,6 +114,26 @@ func (r *reader) metric(n *yaml.Node) ([]Metric, error) {
 		m.HigherBetter = *higher
 	}
 	return m.withK(ks)
+}
+
+// ofChoices reads a setting that has no effect in the harness for metrics of choices, and does have
+// one for others.
+func (r *reader) ofChoices(n *yaml.Node) error {
+	if r.task.Type != MultipleChoice && n.Value != "false" {
+		return unsupported("this setting of a metric of type %s", cmp.Or(r.task.Type, Generate))
+	}
+	return nil
+}
+
+// truth returns a function that reads a switch. As in Python, a text that is not empty is true.
+func truth(to *bool) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
+			*to = n.Value != ""
+			return nil
+		}
+		return n.Decode(to)
+	}
 }
 
 // withK returns a pass@k metric for each value of k. The values are in ks, unless the name of m has
@@ -179,6 +200,9 @@ func (r *reader) checkMetrics(known map[string]string) error {
 		aggregation, ok := known[name]
 		if !ok {
 			return unsupported("metric %q of type %s", m.Name, t.Type)
+		}
+		if corpora[m.Name+" "+m.Aggregation] != nil {
+			aggregation = m.Aggregation
 		}
 		if m.Aggregation != "" && m.Aggregation != aggregation {
 			return unsupported("aggregation %q of metric %q", m.Aggregation, m.Name)

@@ -35,7 +35,7 @@ type Prompt struct {
 
 	// Score scores a response by metrics of the task's own. It is nil if the metrics of the task's
 	// type are used.
-	Score func(r Response) (map[string]float64, error)
+	Score func(r Response) (Scores, error)
 
 	row *ordered.Object
 }
@@ -67,7 +67,7 @@ func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, err
 		err = t.results.prepare(row, &p)
 	}
 	if t.results.score != nil {
-		p.Score = func(r Response) (map[string]float64, error) { return t.results.score(row, r) }
+		p.Score = func(r Response) (Scores, error) { return t.results.score(row, r) }
 	}
 	if err == nil {
 		err = t.expect(&p, &q)

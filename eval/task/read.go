@@ -48,9 +48,10 @@ func Read(path string) (*Task, error) {
 	return t, nil
 }
 
-// first returns 0 for the key with the task's name, which other keys need, and 1 for others.
+// first returns 0 for the keys with the task's name and type, which other keys need, and 1 for
+// others.
 func first(key string) int {
-	if key == "task" {
+	if key == "task" || key == "output_type" {
 		return 0
 	}
 	return 1
@@ -280,7 +281,7 @@ func (r *reader) examples(n *yaml.Node) error {
 		"doc_to_text": r.field(&t.Shot.Text), "doc_to_target": r.field(&t.Shot.Target), "doc_to_choice": r.field(&t.Shot.Choices), "gen_prefix": t.Shot.Prefix.read,
 		"target_delimiter": &t.Shot.TargetDelimiter, "fewshot_delimiter": &t.Shot.ShotDelimiter,
 		"samples": func(value *yaml.Node) (err error) {
-			t.Examples, err = objects(value)
+			t.Examples, err = r.objects(value)
 			t.ShotsInOrder = true
 			return err
 		},
@@ -297,10 +298,15 @@ func (r *reader) examples(n *yaml.Node) error {
 	})
 }
 
-// objects reads a YAML list of rows.
-func objects(n *yaml.Node) ([]*ordered.Object, error) {
+// objects reads a YAML list of rows, or the list that a Python function returns.
+func (r *reader) objects(n *yaml.Node) ([]*ordered.Object, error) {
 	if name, ok := functionName(n); ok {
-		return nil, unsupportedFunction(name)
+		module, function, _ := strings.Cut(name, ".")
+		source, err := readFile(filepath.Join(r.folder, module+".py"))
+		if err != nil {
+			return nil, fmt.Errorf("the examples are in a Python function: put its file beside the task, or give examples as rows: %w", err)
+		}
+		return listReturned(string(source), function)
 	}
 	if n.Kind != yaml.SequenceNode {
 		return nil, errors.New("the value must be a list of rows")

@@ -147,7 +147,8 @@ func TestReadRefuses(t *testing.T) {
 		"Python function":    {base + "process_docs: !function utils.change", `the Python function "utils.change" is not supported`},
 		"field function":     {"task: a\ndoc_to_target: b\ndoc_to_text: !function utils.text", `the Python function "utils.text" is not supported`},
 		"metric function":    {base + "metric_list: [{metric: !function utils.score}]", `the Python function "utils.score" is not supported`},
-		"metric setting":     {base + "metric_list: [{metric: exact_match, hf_evaluate: true}]", `setting "hf_evaluate" of a metric is not supported`},
+		"metric's mean":      {base + "metric_list: [{metric: exact_match, averaged: weighted}]", `setting "averaged" of a metric is not supported`},
+		"metric setting":     {base + "metric_list: [{metric: exact_match, hf_evaluate: true}]", `hf_evaluate: this setting of a metric of type generate_until is not supported`},
 		"filter setting":     {base + "filter_list: [{name: f, filter: [{function: regex, flags: i}]}]", `filter "regex" of "f": the setting "flags" is not supported`},
 		"settings alone":     {base + "generation_kwargs: 5", "generation_kwargs: the value must be a mapping"},
 		"list of settings":   {base + "fewshot_config: [sampler, first_n]", "fewshot_config: the value must be a mapping"},
@@ -205,14 +206,15 @@ func TestReadRefuses(t *testing.T) {
 func TestRowsOfASubject(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ function, column, kept, left string }{
-		"mmmlu_sw_ke_virology":           {"virology", "Subject", "virology_test.csv_sw-KE.csv", "anatomy"},
-		"mmmlu_en_college_biology":       {"college_biology", "Subject", "college_biology", "college_biology_2"},
-		"global_mmlu_full_am_marketing":  {"marketing", "subject", "marketing", "Marketing 2"},
-		"global_mmlu_ar_social_sciences": {"social_sciences", "subject_category", "Social Sciences", "STEM"},
-		"include_base_44_greek_arts":     {"arts_humanities", "domain", "Arts & Humanities", "STEM"},
-		"mmlu_prox_de_computer_science":  {"computer_science", "category", "computer science", "law"},
+		"mmmlu_sw_ke_virology":           {"process_virology", "Subject", "virology_test.csv_sw-KE.csv", "anatomy"},
+		"mmmlu_en_college_biology":       {"process_college_biology", "Subject", "college_biology", "college_biology_2"},
+		"global_mmlu_full_am_marketing":  {"process_marketing", "subject", "marketing", "Marketing 2"},
+		"global_mmlu_ar_social_sciences": {"process_social_sciences", "subject_category", "Social Sciences", "STEM"},
+		"include_base_44_greek_arts":     {"process_arts_humanities", "domain", "Arts & Humanities", "STEM"},
+		"mmlu_de_llama_anatomy":          {"process_docs_anatomy", "subtask_name", "mmlu_de_chat.anatomy", "mmlu_de_chat.virology"},
+		"mmlu_prox_de_computer_science":  {"process_computer_science", "category", "computer science", "law"},
 	} {
-		task := written(t, "task: "+name+"\ndoc_to_text: q\ndoc_to_target: a\nprocess_docs: !function utils.process_"+c.function+"\n")
+		task := written(t, "task: "+name+"\ndoc_to_text: q\ndoc_to_target: a\nprocess_docs: !function utils."+c.function+"\n")
 		rows, err := task.Rows([]*ordered.Object{NewRow(t, map[string]string{c.column: c.left}), NewRow(t, map[string]string{c.column: c.kept})})
 		require.NoError(t, err)
 		require.Len(t, rows, 1, name)

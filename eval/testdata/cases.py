@@ -93,12 +93,15 @@ CASES |= {
 
 TALK = [{"q": f"Translate {i}", "a": a} for i, a in enumerate([
     "The river, which is 1,204 km long, doesn't end here.", "\"Stop!\" she said - twice.", "It costs $3.50 (or 2-3 coins).", "Über 90% aller Vögel fliegen.",
-    "A & B: see https://example.org/x_y?z=1.", "No.", "the the the the", "我们 去 河边。", "e-mail me at 5 p.m., please", "Nothing here matches at all"])]
+    "A & B: see https://example.org/x_y?z=1.", "No.", "the the the the", "我们 去 河边。", "e-mail me at 5 p.m., please", "Nothing here matches at all",
+    "on monday the old man with the grey hat bought a loaf of bread and two apples in the small shop near the river"])]
 SAID = ["The river, which is 1,204 km long, does not end here.", "\"Stop!\" he said twice.", "It costs $3.50.", "Über 90% aller Vögel können fliegen.", "A &amp; B: see the page-\nbreak.", "", "the the",
-        "我们去河边。", "E-mail me at 5 p.m.", "No."]
+        "我们去河边。", "E-mail me at 5 p.m.", "No.",
+        "in the small shop near the river the old man bought two apples and a loaf of bread on monday with the grey hat", "a loaf of bread and two apples the old man with the grey hat bought near the river on monday in the small shop",
+        "end here, doesn't the river, which is 1,204 km long"]
 CASES |= {
-    "translate": {"files": task("translate", "doc_to_text: q\ndoc_to_target: a\nmetric_list: [{metric: bleu}, {metric: chrf}, {metric: chrf++}]\n", TALK + [{"q": "Again: " + r["q"], "a": r["a"]} for r in TALK]), "answers": SAID},
-    "short": {"files": task("short", "doc_to_text: q\ndoc_to_target: a\nmetric_list: [{metric: bleu}, {metric: chrf}]\n", SUMS), "answers": ["3", "8", "x"]},
+    "translate": {"files": task("translate", "doc_to_text: q\ndoc_to_target: a\nmetric_list: [{metric: bleu}, {metric: chrf}, {metric: chrf++}, {metric: ter}]\n", TALK + [{"q": "Again: " + r["q"], "a": r["a"]} for r in TALK]), "answers": SAID},
+    "short": {"files": task("short", "doc_to_text: q\ndoc_to_target: a\nmetric_list: [{metric: bleu}, {metric: chrf}, {metric: ter}]\n", SUMS), "answers": ["3", "8", "x"]},
     "agree": {"files": task("agree", "output_type: multiple_choice\ndoc_to_text: q\ndoc_to_choice: ['no', 'yes']\ndoc_to_target: label\nmetric_list: [{metric: acc}, {metric: f1}, {metric: mcc}, {metric: brier_score}, {metric: exact_match}]\n",
                             YESNO + [{"q": q + "!", "label": a} for q, a in FACTS]), "bootstrap": 1000},
     "classes": {"files": task("classes", "output_type: multiple_choice\ndoc_to_text: q\ndoc_to_choice: choices\ndoc_to_target: answer\nmetric_list: [{metric: mcc}, {metric: brier_score}]\n",
@@ -168,3 +171,19 @@ for prefix, folder, column in (("global_mmlu_full_en", "global_mmlu/full/en", "a
                                ("include_base_44_greek", "include/default/Greek", "arts_humanities")):
     name = f"{prefix}_{column}"
     CASES[name] = {"files": functions(name, folder, PICK + f"process_docs: !function utils.process_{column}\ndoc_to_text: question\ndoc_to_choice: choices\ndoc_to_target: answer\n", SUBJECTS)}
+
+SOLUTIONS = ["$\\boxed{4}$", "$\\boxed{\\frac{1}{2}}$", "\\boxed 7$ so", "$\\boxed{x^{2}+1}$", "none", "\\fbox{3}", "$a=\\boxed{1{,}000}$ and $\\boxed{12\\text{ cm}}$", "\\boxed{\\text{(A)}}", "\\boxed{90^\\circ}", "\\boxed{\\sqrt{2}}"]
+FINALS = ["$4$", "$\\frac12$", "7", "the $x^2+1$", "$1000$", "$12$ cm", "A", "$\\text{(A)}$", "90 degrees", "$x=\\sqrt2$", "$0.5$", "1,000"]
+CASES |= {
+    "leaderboard_math_algebra_hard": {"undecided": True, "files": functions("leaderboard_math_algebra_hard", "leaderboard/math", "process_docs: !function utils.process_docs\nprocess_results: !function utils.process_results\n"
+                                      "doc_to_text: !function utils.doc_to_text\ndoc_to_target: '{{answer}}'\nmetric_list: [{metric: exact_match, aggregation: mean}, {metric: exact_match_original, aggregation: mean}]\n",
+                                      [{"problem": f"What is {i}?", "solution": f"It is {s}.", "level": "Level 5" if i % 11 else "Level 4"} for i, s in enumerate(SOLUTIONS * 6)]),
+                                      "answers": [f"So.\nFinal Answer: The final answer is {a}. I hope it is correct." for a in FINALS] + ["no idea"]},
+}
+
+EVALUATED = ["a", "b", "c", "a", "b", "a", "a", "c"]
+CASES |= {
+    "topics": {"files": functions("topics", "afrobench/sib/prompt_1", PICK + "doc_to_text: q\ndoc_to_choice: ['a', 'b', 'c']\ndoc_to_target: label\n"
+                                  "metric_list: [{metric: f1, aggregation: !function utils.weighted_f1_score, average: weighted, ignore_case: true}, {metric: acc, hf_evaluate: false}]\n",
+                                  [{"q": f"{i}", "label": EVALUATED[i % len(EVALUATED)]} for i in range(20)])},
+}

@@ -1,7 +1,6 @@
 """Makes rows for a task of lm-evaluation-harness whose data set is not there: guesses the columns from the task's templates and from the
 errors of its functions, and tries values until the harness accepts the rows."""
 import itertools
-import random
 import re
 
 import jinja2
@@ -10,7 +9,7 @@ import jinja2.nodes
 
 ENV = jinja2.Environment()
 WORDS = ["river", "stone", "lamp", "garden", "bread", "winter", "engine", "letter", "mirror", "cloud", "bridge", "paper"]
-TRIES = 60
+TRIES = 120
 
 # The values that are tried, by the name of the column: the first kinds are the likeliest.
 KINDS = [
@@ -80,7 +79,7 @@ class Guess:
     """The columns of a task and the kinds of their values."""
 
     def __init__(self, config):
-        self.columns, self.compared, self.random = {}, {}, random.Random(0)
+        self.columns, self.compared, self.changed, self.changes = {}, {}, {}, None
         names = ["doc_to_text", "doc_to_target", "doc_to_choice", "description", "gen_prefix"]
         fields = [config.get(n) for n in names] + [(config.get("fewshot_config") or {}).get(n) for n in names]
         for f in fields:
@@ -92,14 +91,13 @@ class Guess:
 
     def add(self, name, parts=()):
         new = name not in self.columns or parts and not isinstance(self.columns[name], dict)
-        if parts:
-            self.columns[name] = {p: kinds(p)[0] for p in parts}
-        elif new:
-            self.columns[name] = kinds(name)[0]
+        if new:
+            self.columns[name] = {p: kinds(p)[0] for p in parts} if parts else kinds(name)[0]
+            self.changed, self.changes = {}, None
         return new
 
     def rows(self, n, probe=False):
-        made = [{name: value(kind, name, i) for name, kind in self.columns.items()} for i in range(n)]
+        made = [{name: value(kind, name, i) for name, kind in {**self.columns, **self.changed}.items()} for i in range(n)]
         if probe:
             for row in made:
                 for name, v in row.items():
@@ -109,28 +107,25 @@ class Guess:
         return made
 
     def learn(self, error):
-        """Changes the guess after an error. Returns whether another try is worth it."""
+        """Changes the guess after an error."""
         message = str(error)
         missing = re.search(r"'(\w+)' is undefined", message) or (isinstance(error, KeyError) and re.fullmatch(r"'(\w[\w -]*)'", message))
         if missing and self.add(missing[1]):
             return
-        part = re.search(r"no attribute '(\w+)'", message)
-        if part and self.random.random() < 0.5:
-            self.mutate()
-            return
         for column, constants in self.compared.items():
             if column in self.columns and not isinstance(self.columns[column], tuple):
                 self.columns[column] = tuple(sorted(constants))
+                self.changed, self.changes = {}, None
                 return
-        self.mutate()
+        if self.changes is None:
+            self.changes = self.others()
+        self.changed = next(self.changes, {})
 
-    def mutate(self):
-        if not self.columns:
-            return
-        name = self.random.choice(sorted(self.columns))
-        if isinstance(self.columns[name], dict):
-            part = self.random.choice(sorted(self.columns[name]))
-            self.columns[name][part] = self.random.choice(kinds(part))
-        else:
-            options = kinds(name) + kinds("") + [tuple(sorted(self.compared[name]))] * (3 if name in self.compared else 0)
-            self.columns[name] = self.random.choice(options)
+    def others(self):
+        """Yields other kinds of values for one column, then for two. Answers are changed first: their kind is the least certain."""
+        names = sorted((n for n in self.columns if not isinstance(self.columns[n], (dict, tuple))), key=lambda n: (kinds(n) is KINDS[-1][1], n))
+        ones = [{n: k} for n in names for k in dict.fromkeys(kinds(n) + kinds("")) if k != self.columns[n]]
+        yield from sorted(ones, key=lambda one: next((kinds(n) is KINDS[-1][1]) * 4 + (kinds(n) + kinds("")).index(k) for n, k in one.items()))
+        for a, b in itertools.combinations(ones, 2):
+            if a.keys() != b.keys():
+                yield {**a, **b}
