@@ -78,10 +78,12 @@ check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, 
 # package metal only compare kernels; the tests of metal/apple run metal's Go code under the race detector.
 SEQUENTIAL := /(bench/(kernels|roofline|shape)|config|engine/(compute/computetest|grammar/(ebnf|pattern|regex|schema|source)|cpu/kernels|cpu/kernels/generate|generation|gguf|jinja|model|tokenizer)|engine/internal/(cache|chat|chat/tools|cost|draft|sample)|eval|eval/(report|statistics|task)|files/(export|prompt|table|where)|internal/ordered|metal|metal/drivers|metal/internal/(kernelcache|translate)|models|models/trained|serve/console|systemtest/release)$$
 # UNRACED matches tests of other packages that run without the race detector: it allocates memory, and it slows down arithmetic and long lines.
-UNRACED := MultiplesAreWithinBudget|MaskOfVectors|TooManyChoices|ForcedAreCanonical|TestHostile$$|EqualArithmeticGivesEqualBits|ALineThatIsTooLong|ALineOfTextThatIsTooLong|RepairsALongTail|TheLongestLine|AllocatesNothing|DrawStatistics|DriverConformance|ConformanceOfOtherLevels|DraftingKeepsTheDistribution|MemoryOfHostileRows|OnTheEmulator|BenchWritesShapes|TheSameBitsInEveryBatch|AnyMixIsLikeOneAtATime|TinyModelsMatchTheirReferences|AResumedRequestEndsLikeAnUncutOne
+UNRACED := MultiplesAreWithinBudget|MaskOfVectors|TooManyChoices|ForcedAreCanonical|TestHostile$$|EqualArithmeticGivesEqualBits|ALineThatIsTooLong|ALineOfTextThatIsTooLong|RepairsALongTail|TheLongestLine|AllocatesNothing|DrawStatistics|DriverConformance|ConformanceOfOtherLevels|DraftingKeepsTheDistribution|MemoryOfHostileRows|OnTheEmulator|BenchWritesShapes|TheSameBitsInEveryBatch|AnyMixIsLikeOneAtATime|TinyModelsMatchTheirReferences|AResumedRequestEndsLikeAnUncutOne|TestFamilies$$|FreedWindowsChangeNothing|AnswersToRecordedSchemas|MoreSequencesFit|DraftsOfAssistantsChangeNothing|MixersAreLikeOneAtATime|MemoryOfOneSequence|MemoryDoesNotSelectRopeFactors|StatesOfBeginnings|TestRequiredCalls|AdmissionComputesLittleTwice|AdmissionLeavesPages|BusyTimesDoNotDecide|InABrowser|ConsolePictures|DescriptionHas|DescriptionFits
 
-# ALONE matches tests of cmd/ingot that run one command: they too run without the race detector.
-ALONE = $(shell sh .ci/alone)
+# ASSEMBLED matches packages that start few goroutines themselves, but import almost everything, which would have to be compiled once more for
+# the race detector. The tests of the packages with the goroutines run with it, and `make long` runs those of ASSEMBLED with it.
+ASSEMBLED := /(cmd/ingot|eval/schedule)$$
+
 # In the other tests, the race detector does not see the inner loops of packages that start no goroutines and whose arithmetic is in Go.
 UNSEEN := $(foreach package,engine/compute/computetest engine/cpu/kernels engine/gguf,-gcflags=github.com/ingot-run/ingot/$(package)=-race=false)
 
@@ -91,15 +93,15 @@ programs: ## install missing programs that the tests need
 
 .PHONY: compiled
 compiled: ## compile, without linking, what `make test` runs with the race detector
-	CGO_ENABLED=1 $(GO) list -race $(UNSEEN) -test -export -deps $$($(GO) list ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test >/dev/null
+	CGO_ENABLED=1 $(GO) list -race $(UNSEEN) -test -export -deps $$($(GO) list ./... | grep -Ev '$(SEQUENTIAL)|$(ASSEMBLED)') >/dev/null
 
 .PHONY: test
 test: programs ## install missing programs that the tests need, and run all tests
 	@# `make lint` vets. Tests of the queue mostly wait, so two packages per processor run at a time, those that wait longest first. Of the
 	@# random requests, few run with the race detector (-short) and all without it.
-	CGO_ENABLED=1 $(TEST) -race $(UNSEEN) -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 12m -skip '$(UNRACED)|$(ALONE)' $$($(GO) list ./worker ./cmd/ingot ./serve ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test ./.ci/types
-	$(TEST) -vet=off -timeout 12m $$($(GO) list ./... | grep -E '$(SEQUENTIAL)')
-	$(TEST) -vet=off -timeout 12m -run '$(UNRACED)|RandomRequests|$(ALONE)' ./cmd/ingot $$(grep -rlE --include=*_test.go 'func Test[a-zA-Z]*($(UNRACED)|RandomRequests)' . | xargs -n 1 dirname | sort -u | grep -v cmd/ingot)
+	CGO_ENABLED=1 $(TEST) -race $(UNSEEN) -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 12m -skip '$(UNRACED)' $$($(GO) list ./worker ./engine ./serve ./... | grep -Ev '$(SEQUENTIAL)|$(ASSEMBLED)')
+	$(TEST) -vet=off -timeout 12m $$($(GO) list ./cmd/ingot ./... | grep -E '$(SEQUENTIAL)|$(ASSEMBLED)') ./.ci/test ./.ci/types
+	$(TEST) -vet=off -timeout 12m -run '$(UNRACED)|RandomRequests' $$(grep -rlE --include=*_test.go 'func Test[a-zA-Z]*($(UNRACED)|RandomRequests)' . | xargs -n 1 dirname | sort -u | grep -Ev '$(SEQUENTIAL)|$(ASSEMBLED)')
 
 .PHONY: models-trained
 models-trained: ## download the trained models for tests to $INGOT_TRAINED (the user's cache); TRAINED=smollm2 or gemma3 for one
@@ -113,7 +115,8 @@ harness: ## install lm-eval in .tools, and print the share of its task files tha
 	INGOT_HARNESS=$(CURDIR)/.tools/lm-eval/share.jsonl $(TEST) -v -run ShareOfTaskFiles ./eval
 
 .PHONY: long
-long: programs ## run all tests, including those that take minutes, such as killing workers
+long: programs ## run all tests, including those that take minutes, such as killing workers, and cmd/ingot with the race detector
+	CGO_ENABLED=1 $(TEST) -race $(UNSEEN) -vet=off -timeout 45m -skip '$(UNRACED)' $$($(GO) list ./... | grep -E '$(ASSEMBLED)')
 	INGOT_LONG=1 $(TEST) -timeout 45m ./...
 
 .PHONY: chaos

@@ -1,11 +1,16 @@
+//go:build !race
+
 package serve_test
 
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,4 +141,39 @@ func colorScheme(theme string) chromedp.Action[chromedp.Void] {
 		})
 		return chromedp.Void{}, err
 	}
+}
+
+// A browser that shows a hostile page neither uses the server nor lets the page read its answers.
+func TestHostilePageInABrowser(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, nil)
+	server, err := url.Parse(b.URL)
+	require.NoError(t, err)
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.Write([]byte(`<p>hostile</p>`)) //nolint:errcheck // the browser reports a missing page
+	}))
+	t.Cleanup(page.Close)
+	hostile, err := url.Parse(page.URL)
+	require.NoError(t, err)
+	// The name leads to this machine, as after DNS rebinding.
+	ctx := chromium(t, chromedp.Flag("host-resolver-rules", "MAP evil.example 127.0.0.1"))
+	fetch := func(from, to string) string {
+		require.NoError(t, chromedp.Do(ctx, chromedp.Navigate(from)))
+		_, err := chromedp.Run(ctx, chromedp.Evaluate[any](`window.result = undefined; fetch(`+"`"+to+"`"+`, {method: 'POST', headers: {'Content-Type': 'text/plain'},
+			body: JSON.stringify({`+hello+`, max_tokens: 1})}).then(r => r.text()).catch(String).then(text => { window.result = text }); 0`))
+		require.NoError(t, err)
+		text, err := chromedp.Run(ctx, chromedp.Poll[string](`window.result`, chromedp.WithPollingTimeout(time.Minute)))
+		require.NoError(t, err)
+		return text
+	}
+	const chat = "/v1/chat/completions"
+	answered := func() bool {
+		return strings.Contains(b.send(t, http.MethodGet, "/metrics", "").text, `ingot_http_completion_tokens_total{model="tiny"}`)
+	}
+	require.Contains(t, fetch("http://evil.example:"+hostile.Port(), b.URL+chat), "Failed to fetch")
+	require.Contains(t, fetch("http://evil.example:"+server.Port()+"/healthz", chat), "unknown_host")
+	require.False(t, answered(), "a hostile page has used the model")
+	require.Contains(t, fetch(b.URL+"/healthz", chat), `"choices"`)
+	require.True(t, answered())
 }
