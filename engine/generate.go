@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/engine/internal/chat"
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
@@ -70,13 +71,9 @@ func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, 
 	case given > 1:
 		return nil, generation.BadPrompt("more than one of messages, a text and token ids is given as the prompt: give one of them")
 	case req.Chat != nil:
-		text, err := e.template.Render(ctx, req.Chat, req.Tools, req.Date)
-		if err != nil {
-			return nil, err
-		}
-		return e.encode(ctx, text, false)
+		return e.chat(ctx, req)
 	case req.Text != "":
-		ids, err := e.encode(ctx, req.Text, e.files.tokenizer.AddsBOS())
+		ids, err := e.encode(ctx, req.Text, tokenizer.EncodeOptions{Special: !req.Literal, Literal: req.LiteralParts, BOS: e.files.tokenizer.AddsBOS()})
 		if err != nil || !req.Prefix {
 			return ids, err
 		}
@@ -89,6 +86,22 @@ func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, 
 		}
 	}
 	return req.Tokens, nil
+}
+
+// chat returns the token ids of the prompt of a chat.
+func (e *Engine) chat(ctx context.Context, req *generation.Request) (ids []int32, err error) {
+	messages, mark := req.Chat, ""
+	if req.Literal {
+		if messages, mark, err = chat.Literal(ctx, req.Chat, e.files.tokenizer); err != nil {
+			return nil, err
+		}
+	}
+	text, err := e.template.Render(ctx, messages, req.Tools, req.Date)
+	if err != nil {
+		return nil, err
+	}
+	text, literal := chat.CutMarks(text, mark)
+	return e.encode(ctx, text, tokenizer.EncodeOptions{Special: true, Literal: literal})
 }
 
 // prefixed returns ids with the token of generation.Request.Prefix before them.
@@ -107,11 +120,10 @@ func (e *Engine) prefixed(ids []int32) ([]int32, error) {
 	return append([]int32{id}, ids...), nil
 }
 
-// encode tokenises a prompt. If bos is true, it adds the BOS and EOS tokens that the model requires
-// around a text. Tokenising takes up to a hundred times the memory of the text. encode therefore
-// refuses a text that cannot fit into the context before tokenising it, and tokenises only a few
-// large texts at once.
-func (e *Engine) encode(ctx context.Context, text string, bos bool) ([]int32, error) {
+// encode tokenises a prompt. Tokenising takes up to a hundred times the memory of the text. encode
+// therefore refuses a text that cannot fit into the context before tokenising it, and tokenises
+// only a few large texts at once.
+func (e *Engine) encode(ctx context.Context, text string, o tokenizer.EncodeOptions) ([]int32, error) {
 	t := e.files.tokenizer
 	if n := t.MinTokens(text); n > e.fit.Context {
 		return nil, generation.TooLong("the prompt has %d bytes, which are at least %d tokens; the context holds %d",
@@ -125,7 +137,7 @@ func (e *Engine) encode(ctx context.Context, text string, bos bool) ([]int32, er
 			return nil, ctx.Err()
 		}
 	}
-	ids, err := t.EncodeContext(ctx, text, tokenizer.EncodeOptions{Special: true, BOS: bos})
+	ids, err := t.EncodeContext(ctx, text, o)
 	if err != nil {
 		return nil, err
 	}

@@ -128,6 +128,12 @@ var fields = []*Field{
 	},
 	{Name: "echo", Kind: Boolean, Only: Completions, into: func(r *Request) any { return &r.echo }},
 	{Name: "prefix_token", Kind: Boolean, Only: Completions, into: func(r *Request) any { return &r.settings.Prefix }},
+	{
+		Name: noSpecial, Kind: Boolean, strict: true,
+		Help: "texts of control tokens, such as <|im_end|>, are ordinary text in messages and prompts (default true for columns of tables)",
+		into: func(r *Request) any { return &r.settings.Literal },
+	},
+	{Name: literalRanges, Kind: Array, Only: Completions, strict: true, read: (*Request).readLiteral},
 
 	// The form of the answer: OpenAI's field, vLLM's, llama.cpp's and Ollama's.
 	{Name: "response_format", Kind: Object, strict: true, form: true, read: byName((*Request).readResponseFormat)},

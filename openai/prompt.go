@@ -9,6 +9,13 @@ import (
 
 const maxPrompts = 2048
 
+// The fields that encode the texts of control tokens like other text: everywhere, or in parts of a
+// prompt.
+const (
+	noSpecial     = "no_special_in_content"
+	literalRanges = "literal_ranges"
+)
+
 // prompt is one prompt of a completion: token ids, or text if ids is nil.
 type prompt struct {
 	text string
@@ -57,4 +64,29 @@ func (r *Request) readPrompts(o *object, f *Field) {
 			o.fail(CodeInvalidJSON, `"prompt[%d]": %v`, i, err)
 		}
 	}
+}
+
+// readLiteral reads the parts of a prompt in which the texts of control tokens are ordinary text:
+// [from, to] in bytes of UTF-8.
+func (r *Request) readLiteral(o *object, f *Field) {
+	raw, ok := o.get(f.Name, array)
+	if !ok {
+		return
+	}
+	var parts [][2]int
+	end, length := 0, 0
+	if len(r.prompts) == 1 {
+		length = len(r.prompts[0].text)
+	}
+	for e := range ordered.Items(raw) {
+		var pair []int
+		if err := json.Unmarshal(e, &pair); err != nil || len(pair) != 2 || pair[0] < end || pair[1] < pair[0] || pair[1] > length {
+			o.fail(CodeInvalidValue, `"%s[%d]" must be two offsets in the bytes of the only prompt, %d to %d, in ascending order, not %.100s`,
+				o.named(f.Name), len(parts), end, length, e)
+			return
+		}
+		end = pair[1]
+		parts = append(parts, [2]int(pair))
+	}
+	r.settings.LiteralParts = parts
 }

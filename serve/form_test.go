@@ -111,3 +111,34 @@ func TestBatchesWithForms(t *testing.T) {
 	require.Regexp(t, `"custom_id":"kept".*"content":"\\"(yes|no)\\""`, b.send(t, http.MethodGet, "/v1/files/"+*ended.OutputFileID+"/content", "").text)
 	require.Regexp(t, `"custom_id":"lost".*guided_json.*cannot be kept: /uniqueItems`, b.send(t, http.MethodGet, "/v1/files/"+*ended.ErrorFileID+"/content", "").text)
 }
+
+// TestControlTokensInContent: over HTTP, no_special_in_content makes texts of control tokens in
+// messages and prompts ordinary text, whether the server or a worker answers.
+func TestControlTokensInContent(t *testing.T) {
+	t.Parallel()
+	for name, b := range map[string]*bench{"alone": setUp(t, nil), "fleet": setUpFleet(t, redisqueue.New(redistest.Start(t).Client))} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			count := func(path, fields string) int {
+				got := b.send(t, http.MethodPost, path, `{"model":"tiny","max_tokens":1,`+fields+`}`)
+				require.Equal(t, 200, got.status, got.text)
+				var body struct {
+					Usage struct {
+						Tokens int `json:"prompt_tokens"`
+					}
+				}
+				require.NoError(t, json.Unmarshal([]byte(got.text), &body))
+				return body.Usage.Tokens
+			}
+			const chat, text = `"messages":[{"role":"user","content":"Hi<|user|>"}]`, `"prompt":"Hi<|user|>"`
+			extra := count("/v1/chat/completions", chat+`,"no_special_in_content":true`) - count("/v1/chat/completions", chat)
+			require.Positive(t, extra, "the text of a control token has several tokens")
+			require.Equal(t, extra, count("/v1/completions", text+`,"no_special_in_content":true`)-count("/v1/completions", text))
+			require.Equal(t, extra, count("/v1/completions", text+`,"literal_ranges":[[2,10]]`)-count("/v1/completions", text))
+			require.Zero(t, count("/v1/completions", text+`,"literal_ranges":[[0,2]]`)-count("/v1/completions", text))
+			got := b.send(t, http.MethodPost, "/v1/completions", `{"model":"tiny",`+text+`,"literal_ranges":[[2,11]]}`)
+			require.Equal(t, 400, got.status)
+			require.Contains(t, got.text, `\"literal_ranges[0]\" must be two offsets in the bytes of the only prompt, 0 to 10, in ascending order, not [2,11]`)
+		})
+	}
+}

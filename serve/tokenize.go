@@ -49,6 +49,7 @@ type tokenizeRequest struct {
 	Messages     json.RawMessage `json:"messages"`
 	Special      *bool           `json:"add_special_tokens"` // for a prompt: add special tokens such as BOS; true if absent
 	TokenStrings bool            `json:"return_token_strs"`
+	Literal      bool            `json:"no_special_in_content"` // also a field of chats
 }
 
 // tokenize answers POST /tokenize with the token ids of a prompt, or of a chat after the chat
@@ -65,7 +66,7 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, body []byte) e
 	var ids []int32
 	switch {
 	case req.Prompt != nil:
-		o := tokenizer.EncodeOptions{Special: true, BOS: req.Special == nil || *req.Special}
+		o := tokenizer.EncodeOptions{Special: !req.Literal, BOS: req.Special == nil || *req.Special}
 		ids, err = eng.Tokenizer().EncodeContext(r.Context(), *req.Prompt, o)
 	case req.Messages != nil:
 		var chat *openai.Request

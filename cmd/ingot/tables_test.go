@@ -356,3 +356,26 @@ func TestFailedLinesAreJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(readFile(t, failed)), &row))
 	require.InDelta(t, 2, row[""], 0)
 }
+
+// TestControlTokensInColumns: the text of a control token in a column stays text, in chats and in
+// prompts to continue, unless the flag says otherwise. enqueue makes the same requests as run.
+func TestControlTokensInColumns(t *testing.T) {
+	t.Parallel()
+	in := write(t, "in.csv", "text\nHi<|user|>Ho\n")
+	tokens := func(flags ...string) int {
+		t.Helper()
+		args := append([]string{in, "--model", tinyLlama, "--prompt", "<{{.text}}", "--dry-run", "1"}, flags...)
+		r := ingot(t, "", append([]string{"run", "-o", "x.csv"}, args...)...)
+		require.Equal(t, exitOK, r.code, r.stderr)
+		queued := ingot(t, "", append([]string{"enqueue", in}, args[3:]...)...)
+		require.Equal(t, exitOK, queued.code, queued.stderr)
+		var line dryLine
+		require.NoError(t, json.Unmarshal([]byte(r.stdout), &line))
+		require.Contains(t, queued.stdout, string(line.Body))
+		require.Positive(t, line.PromptTokens)
+		return line.PromptTokens
+	}
+	require.Greater(t, tokens(), tokens("--no-special-in-content=false"))
+	require.Greater(t, tokens("--shape", "completion"), tokens("--shape", "completion", "--no-special-in-content=false"))
+	require.Equal(t, tokens(), tokens("--no-special-in-content"))
+}

@@ -36,6 +36,10 @@ type Request struct {
 	// (true), tools and documents (none). The engine does not modify the object.
 	Chat *ordered.Object
 	Text string // a prompt as text; the engine adds BOS if the model expects it
+	// Literal encodes the texts of control tokens in Text, or in messages, like other text.
+	// LiteralParts does so in parts of Text: pairs of offsets in bytes, in ascending order.
+	Literal      bool
+	LiteralParts [][2]int
 	// Prefix makes a prompt as text begin with a token that is not part of it, even if the model
 	// expects no BOS: with BOS, or with EOS if the model has no BOS. The first token of the text
 	// then has a log-probability too.

@@ -24,6 +24,7 @@ type Tokenizer struct {
 	vocab       *vocabulary
 	encoder     encoder
 	special     *specialTokens // tokens that are matched if EncodeOptions.Special is set
+	control     *specialTokens // tokens that are matched only then
 	userDefined *specialTokens // tokens that are always matched
 	pieces      []byte         // the bytes of all tokens, one after another
 	pieceEnds   []int32        // [id] end of the token's bytes in pieces
@@ -57,6 +58,9 @@ type EncodeOptions struct {
 	// rendered templates and for prompts of completions. The texts of user-defined tokens are
 	// always encoded as these tokens.
 	Special bool
+	// Literal are parts of the text in which Special does not apply, nor to tokens that begin or
+	// end there: pairs of offsets in bytes, in ascending order.
+	Literal [][2]int
 	// BOS adds the tokens that the file requires around a text: the BOS token at the beginning if
 	// AddsBOS returns true, and the EOS token at the end if the file sets add_eos_token. If the
 	// text already begins with the BOS token, no second one is added.
@@ -120,6 +124,7 @@ func load(meta *gguf.Metadata) (*Tokenizer, error) {
 		return nil, err
 	}
 	t.special = newSpecialTokens(t.vocab, kindControl, kindUnknown, kindUserDefined)
+	t.control = newSpecialTokens(t.vocab, kindControl, kindUnknown)
 	t.userDefined = newSpecialTokens(t.vocab, kindUserDefined)
 	if err := t.makePieces(); err != nil {
 		return nil, err
@@ -232,8 +237,9 @@ func (t *Tokenizer) encode(text string, o EncodeOptions, p *pacer) []int32 {
 		ids = append(ids, t.vocab.bos)
 	}
 	afterSpecial := !o.Continues
+	whole := len(text)
 	for text != "" && p.err == nil {
-		at, length, id := special.find(text, p)
+		at, length, id := t.findOutside(special, text, whole-len(text), o.Literal, p)
 		part := text[:at]
 		if t.strips(id, stripLeft) {
 			part = trimRight(part)

@@ -35,6 +35,8 @@ type maker struct {
 	plain bool        // records are lines of a text file; each is a user's message
 	keep  bool        // a last message of the assistant is kept, so that the answer continues it
 	names *rows.Names // custom_ids of earlier records
+
+	asGiven bool // the options say whether texts of control tokens are ordinary text
 }
 
 // UseError means that neither the options nor the columns show how the records become requests.
@@ -72,6 +74,7 @@ func placeholder(column string) string {
 func newMaker(o Options, lines bool, columns []table.Column, sample []table.Record) (m *maker, notice string, err error) {
 	m = &maker{o: o, names: rows.NewNames()}
 	for _, d := range o.Defaults {
+		m.asGiven = m.asGiven || d.Setting.Name == literalField
 		m.keep = m.keep || d.Setting.Name == "continue_final_message" && string(d.Value) == "true"
 	}
 	known := columnNames(columns, sample)
@@ -161,7 +164,7 @@ func (m *maker) body(r table.Record) (endpoint openai.Endpoint, body []table.Fie
 			return "", nil, err
 		}
 		if m.o.Shape == Completion {
-			return openai.Completions, []table.Field{{Name: "prompt", Value: marshal(messages[0].Content)}}, nil
+			return openai.Completions, m.completion(messages[0]), nil
 		}
 		endpoint, body, _ = chat(messages...)
 		if messages[len(messages)-1].Role == "assistant" {
@@ -170,7 +173,7 @@ func (m *maker) body(r table.Record) (endpoint openai.Endpoint, body []table.Fie
 	case m.plain:
 		var s string
 		if s, err = text(r.Fields, table.TextColumn); err == nil {
-			endpoint, body, err = chat(chatMessage{"user", s})
+			endpoint, body, err = chat(chatMessage{Role: "user", Content: s})
 		}
 	default:
 		endpoint, body, err = m.shape.body(r.Fields)
@@ -183,6 +186,9 @@ func (m *maker) body(r table.Record) (endpoint openai.Endpoint, body []table.Fie
 	}
 	if err == nil {
 		err = m.addSystem(r, endpoint, body)
+	}
+	if err == nil && endpoint == openai.Chat && !m.plain {
+		body = m.literalChat(body)
 	}
 	return endpoint, body, err
 }

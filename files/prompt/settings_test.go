@@ -15,7 +15,7 @@ import (
 func TestSettingsAreAllFields(t *testing.T) {
 	t.Parallel()
 	ofRows := []string{
-		"model", "messages", "prompt", "tools", "tool_choice", "parallel_tool_calls", "documents", "add_generation_prompt", "chat_template_kwargs", "echo", "prefix_token",
+		"model", "messages", "prompt", "tools", "tool_choice", "parallel_tool_calls", "documents", "add_generation_prompt", "chat_template_kwargs", "echo", "prefix_token", "literal_ranges",
 		"best_of",               // covered by n
 		"max_completion_tokens", // covered by max_tokens
 		// covered by flags for the form of answers

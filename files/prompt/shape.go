@@ -161,7 +161,7 @@ func promptBody(fields []table.Field) (openai.Endpoint, []table.Field, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	return chat(chatMessage{"user", s})
+	return chat(chatMessage{Role: "user", Content: s})
 }
 
 // insideBody returns the fields in "body" if the prompt is there, otherwise the fields themselves.
@@ -208,7 +208,7 @@ func alpacaBody(fields []table.Field) (openai.Endpoint, []table.Field, error) {
 			s += "\n\n" + input
 		}
 	}
-	return chat(chatMessage{"user", s})
+	return chat(chatMessage{Role: "user", Content: s})
 }
 
 var speakers = map[string]string{
@@ -231,7 +231,7 @@ func shareGPTBody(fields []table.Field) (openai.Endpoint, []table.Field, error) 
 		if !ok {
 			return "", nil, fmt.Errorf(`column "conversations": element %d is from %q, which is not a known role`, i+1, *turn.From)
 		}
-		messages[i] = chatMessage{role, *turn.Value}
+		messages[i] = chatMessage{Role: role, Content: *turn.Value}
 	}
 	return chat(messages...)
 }
@@ -273,5 +273,5 @@ func withSystem(messages json.RawMessage, system string) (json.RawMessage, error
 	if len(list) > 0 && (roleOf(list[0]) == "system" || roleOf(list[0]) == "developer") {
 		return messages, nil
 	}
-	return marshal(append([]json.RawMessage{marshal(chatMessage{"system", system})}, list...)), nil
+	return marshal(append([]json.RawMessage{marshal(chatMessage{Role: "system", Content: system})}, list...)), nil
 }

@@ -104,7 +104,7 @@ func TestShapes(t *testing.T) {
 		{"text.txt", "a\n\n{b\n", prompt.Options{}, "", `line-1 ` + chat + `[{"role":"user","content":"a"}]}|line-3 ` + chat + `[{"role":"user","content":"{b"}]}`},
 		{"text.txt", "a\n\xff\n", prompt.Options{System: template(t, "system", "s")}, "",
 			`line-1 ` + chat + `[{"role":"system","content":"s"},{"role":"user","content":"a"}]}|line-2 invalid_record the record is not UTF-8`},
-		{"text.txt", "a\n", prompt.Options{Template: template(t, "user", "<{{.text}}>")}, "", `line-1 ` + chat + `[{"role":"user","content":"<a>"}]}`},
+		{"text.txt", "a\n", prompt.Options{Template: template(t, "user", "<{{.text}}>")}, "", `line-1 ` + chat + `[{"role":"user","content":"<a>"}],"no_special_in_content":true}`},
 		{"text.txt", "a\n", prompt.Options{Template: template(t, "user", "<{{.text}}>"), Shape: prompt.Completion}, "", `line-1 completions {"prompt":"<a>"}`},
 		{"prefill.csv", "t\na\n", prompt.Options{Template: template(t, "assistant", "{{.t}}")}, "",
 			`line-1 ` + chat + `[{"role":"assistant","content":"a"}],"continue_final_message":true}`},

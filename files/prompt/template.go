@@ -39,9 +39,12 @@ var Roles = []string{"system", "user", "assistant"}
 // Add appends a message to a chat. text is a template of package text/template in which .name is
 // the value of a column. The parameter where is the flag or file of the template, for errors.
 func (t *Template) Add(role, where, text string) error {
-	parsed, err := template.New(where).Option("missingkey=error").Funcs(functions).Parse(text)
+	parsed, err := template.New(where).Option("missingkey=error").Funcs(functions).Funcs(template.FuncMap{markFunction: markValue}).Parse(text)
 	if err != nil {
 		return parseError(err)
+	}
+	for _, each := range parsed.Templates() {
+		markValues(each.Root)
 	}
 	t.messages = append(t.messages, message{role, parsed})
 	t.visit(parsed.Root, true)
@@ -112,6 +115,8 @@ func (t *Template) Check(columns []string) error {
 type chatMessage struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
+
+	literal [][2]int // parts of Content that come from columns and may be texts of control tokens, in bytes
 }
 
 func (t *Template) render(r table.Record) ([]chatMessage, error) {
@@ -125,7 +130,7 @@ func (t *Template) render(r table.Record) ([]chatMessage, error) {
 		if err := m.text.Execute(&text, values); err != nil {
 			return nil, plainError(err)
 		}
-		list[i] = chatMessage{m.role, text.String()}
+		list[i] = chatMessage{m.role, text.String(), text.literal}
 	}
 	return list, nil
 }
@@ -222,16 +227,6 @@ func (t *Template) name(column string) {
 	if !slices.Contains(t.columns, column) {
 		t.columns = append(t.columns, column)
 	}
-}
-
-// limitedBuffer collects the text of a message. It fails when the text is too long for a request.
-type limitedBuffer struct{ bytes.Buffer }
-
-func (b *limitedBuffer) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > openai.MaxBody {
-		return 0, fmt.Errorf("the prompt is longer than %d MiB", openai.MaxBody>>20)
-	}
-	return b.Buffer.Write(p)
 }
 
 // index returns an element of a list or object. In contrast to text/template's index, a missing key

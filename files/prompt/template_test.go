@@ -50,7 +50,9 @@ func TestTemplates(t *testing.T) {
 		require.NoError(t, tmpl.Add("user", "--prompt", c.template), c.template)
 		got, err := tmpl.render(table.Record{Fields: fieldsOf(t, row)})
 		require.NoError(t, err, c.template)
-		require.Equal(t, []chatMessage{{"user", c.want}}, got, c.template)
+		require.Len(t, got, 1)
+		require.Equal(t, "user", got[0].Role)
+		require.Equal(t, c.want, got[0].Content, c.template)
 	}
 }
 
@@ -143,10 +145,10 @@ func TestTemplateFile(t *testing.T) {
 		text string
 		want []chatMessage
 	}{
-		{"Translate:\n{{.text}}\n", []chatMessage{{"user", "Translate:\na\n--- system\nb"}}},
+		{"Translate:\n{{.text}}\n", []chatMessage{{Role: "user", Content: "Translate:\na\n--- system\nb"}}},
 		{"--- system\r\nTo {{.lang}}.\r\n--- user\r\n\r\n{{.text}}\r\n--- assistant\r\nHere:",
-			[]chatMessage{{"system", "To de."}, {"user", "\na\n--- system\nb"}, {"assistant", "Here:"}}},
-		{"--- user \t\na ---\n---\n--- user\n", []chatMessage{{"user", "a ---\n---"}, {"user", ""}}},
+			[]chatMessage{{Role: "system", Content: "To de."}, {Role: "user", Content: "\na\n--- system\nb"}, {Role: "assistant", Content: "Here:"}}},
+		{"--- user \t\na ---\n---\n--- user\n", []chatMessage{{Role: "user", Content: "a ---\n---"}, {Role: "user", Content: ""}}},
 	} {
 		tmpl := &Template{}
 		require.NoError(t, tmpl.AddFile("t.txt", c.text))
