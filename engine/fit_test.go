@@ -3,6 +3,7 @@ package engine_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -132,4 +133,19 @@ func TestAutomaticSequences(t *testing.T) {
 	fit, err := engine.CheckFit(path, be, engine.Options{StepTokens: 20, Memory: 4 << 30})
 	require.NoError(t, err)
 	require.LessOrEqual(t, fit.Sequences, 20, "a step has a row for each sequence")
+}
+
+// Options.Loading is called with more and more bytes, up to all bytes of the file's tensors.
+func TestLoading(t *testing.T) {
+	t.Parallel()
+	for name, path := range families(t) {
+		var done []int64
+		open(t, path, engine.Options{Loading: func(bytes, total int64) {
+			require.LessOrEqual(t, bytes, total, name)
+			done = append(done, bytes*100/total)
+		}})
+		require.True(t, slices.IsSorted(done), name)
+		require.Less(t, done[0], int64(60), name)
+		require.Greater(t, done[len(done)-1], int64(90), name)
+	}
 }

@@ -70,7 +70,9 @@ func (e *Engine) load() (err error) {
 		return err
 	}
 	limits := e.fit.limits(&e.opts, &e.files.draftConfig)
-	m, err := model.Load(e.backend, e.files.model, limits)
+	loaded := limits
+	loaded.Placed = e.loading()
+	m, err := model.Load(e.backend, e.files.model, loaded)
 	if err != nil {
 		return err
 	}
@@ -101,6 +103,19 @@ func (e *Engine) load() (err error) {
 		Trace:        e.opts.Trace,
 	})
 	return nil
+}
+
+// loading returns a function that adds up loaded bytes for Options.Loading.
+func (e *Engine) loading() func(bytes int) {
+	done, total := int64(0), int64(0)
+	for _, t := range e.files.model.Tensors() {
+		total += int64(len(t.Data))
+	}
+	return func(bytes int) {
+		if done = min(done+int64(bytes), total); e.opts.Loading != nil {
+			e.opts.Loading(done, total)
+		}
+	}
 }
 
 // speculator sets up drafting according to the options. It returns nil if nothing is drafted.

@@ -56,6 +56,9 @@ type Options struct {
 	// NoSharing computes every prompt in full, even if its beginning is in the cache. It is for
 	// measuring how much sharing saves.
 	NoSharing bool
+	// Loading, if it is not nil, is called while the model is loaded, with the number of bytes so
+	// far and in total.
+	Loading func(done, total int64)
 	// Trace receives the checkpoints of every step, if it is not nil. It is for debugging: it makes
 	// steps slow.
 	Trace func(compute.Checkpoint)

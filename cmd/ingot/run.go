@@ -312,12 +312,24 @@ func loadingText(name string) string {
 	return fmt.Sprintf("%s (%s)", loadingModel, humanize.Bytes(uint64(info.Size())))
 }
 
+// loadingShare returns a function that shows which share of a model is loaded.
+func loadingShare(d *progress.Display, text string) func(done, total int64) {
+	last := int64(-1)
+	return func(done, total int64) {
+		if share := 100 * done / max(total, 1); share > last {
+			last = share
+			d.Phase(fmt.Sprintf("%s, %d%%", text, share))
+		}
+	}
+}
+
 // answer loads the model and answers the rows. It shows the progress, unless --checkpoints prints
 // values of the forward pass.
 func (r *runner) answer(ctx context.Context, in *prompt.Input, m hub.Aliased, out *rows.Output) (sum local.Summary, err error) {
 	stderr := r.cmd.ErrOrStderr()
 	var show func(local.Progress)
 	var trace func(compute.Checkpoint)
+	var loading func(done, total int64)
 	if r.points != nil {
 		trace = func(p compute.Checkpoint) { r.points.Print(stderr, p) }
 	} else {
@@ -325,7 +337,9 @@ func (r *runner) answer(ctx context.Context, in *prompt.Input, m hub.Aliased, ou
 		defer d.Close()
 		end := r.from.notes.divert(d)
 		defer end()
-		d.Phase(loadingText(m.Model))
+		text := loadingText(m.Model)
+		d.Phase(text)
+		loading = loadingShare(d, text)
 		stderr, show = d, func(p local.Progress) {
 			d.Show(progress.Counts{Total: p.Total, Before: p.Kept, Done: p.Done, Failed: p.Failed, Tokens: p.Generated})
 		}
@@ -348,7 +362,7 @@ func (r *runner) answer(ctx context.Context, in *prompt.Input, m hub.Aliased, ou
 	l := newLaunch(r.cfg, stderr)
 	l.Log, l.Capture = newLogger(r.cfg, r.logLevel(), stderr), r.capture
 	opts := launch.EngineOptions(r.cfg)
-	opts.Trace = trace
+	opts.Trace, opts.Loading = trace, loading
 	start := time.Now()
 	eng, err := l.Engine(m.Model, opts)
 	if err != nil {

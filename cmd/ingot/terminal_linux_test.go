@@ -69,7 +69,7 @@ func TestRunShowsProgressOnATerminal(t *testing.T) {
 			text := all.String()
 			require.Equal(t, exitOK, code, text)
 			require.Len(t, readAnswers(t, stdout.String()), 2)
-			require.Contains(t, text, "loading the model (")
+			require.Regexp(t, `loading the model \([\d.]+ [kM]B\), \d+%`, text)
 			require.Contains(t, text, "2 of 2 rows")
 			if width == 120 {
 				require.Contains(t, text, "tokens/s, 0s left 100% |███")

@@ -382,6 +382,7 @@ func (l *loader) table(name string, shape ...int) compute.Weight {
 	}
 	w, err := l.be.Table(t)
 	l.fail(err)
+	l.report(t)
 	return w
 }
 

@@ -20,8 +20,9 @@ type loader struct {
 	used map[string]bool // names of the tensors that the model uses, collected while loading
 	err  error
 
-	scales   *bool // whether the file has scales of NVFP4 tensors; nil if it was not looked at yet
-	planning bool  // only count memory and allocate none; see Plan
+	placed   func(bytes int) // Limits.Placed; nil if nobody asks
+	scales   *bool           // whether the file has scales of NVFP4 tensors; nil if it was not looked at yet
+	planning bool            // only count memory and allocate none; see Plan
 }
 
 func newLoader(be compute.Backend, f *gguf.File, arch string) *loader {
@@ -276,10 +277,18 @@ func (l *loader) place(t gguf.Tensor) compute.Weight {
 	}
 	w, err := l.be.Weight(t)
 	l.fail(err)
+	l.report(t)
 	if !l.planning {
 		l.fail(l.file.ReleaseTensor(t)) // the backend has a copy, and the model should not be in memory twice
 	}
 	return w
+}
+
+// report reports that a tensor is loaded.
+func (l *loader) report(t gguf.Tensor) {
+	if l.placed != nil {
+		l.placed(len(t.Data))
+	}
 }
 
 func (l *loader) buffer(rows, cols int) compute.Tensor {

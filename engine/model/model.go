@@ -123,6 +123,8 @@ type Limits struct {
 	// States is the number of slots for recurrent states, and Drafts the number of rows in a slot's
 	// log; see compute.StateShape. They are only used by models with recurrent layers.
 	States, Drafts int
+	// Placed, if it is not nil, is called for each tensor that Load has loaded, with its bytes.
+	Placed func(bytes int)
 }
 
 // Model is a language model loaded on a backend. Its methods are not safe for concurrent use.
@@ -240,6 +242,7 @@ func Load(be compute.Backend, f *gguf.File, lim Limits) (Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.placed = lim.Placed
 	c := family.config(l)
 	l.checkCache(c, lim.KV)
 	var m Model
