@@ -132,6 +132,72 @@ func TestLogitsThatAreNotFinite(t *testing.T) {
 	require.Equal(t, generate(t, e, good).Choices, c.Choices)
 }
 
+// impossible is a backend whose logits of one token are -Inf.
+type impossible struct {
+	compute.Backend
+	token int32
+}
+
+type impossibleStep struct {
+	compute.Step
+	of *impossible
+}
+
+func (i *impossible) Begin(b *compute.Batch) compute.Step {
+	return impossibleStep{i.Backend.Begin(b), i}
+}
+
+func (s impossibleStep) Top(dst, logits compute.Tensor, k int) {
+	s.of.spoil(logits)
+	s.Step.Top(dst, logits, k)
+}
+
+func (s impossibleStep) Draw(dst, logits compute.Tensor, draws []compute.Draw, earlier compute.Tensor, steps int) {
+	s.of.spoil(logits)
+	s.Step.Draw(dst, logits, draws, earlier, steps)
+}
+
+func (i *impossible) spoil(logits compute.Tensor) {
+	for _, row := range i.Floats(logits) {
+		row[i.token] = float32(math.Inf(-1))
+	}
+}
+
+// A token with a logit of -Inf is never generated, and its log-probability is -Inf, in the answer
+// and in the prompt.
+func TestImpossibleTokens(t *testing.T) {
+	t.Parallel()
+	prompt := randomTokens(8, 7)
+	usual := generate(t, open(t, microLlama, engine.Options{}), generation.Request{Tokens: prompt, MaxTokens: 1, IgnoreEOS: true})
+	likeliest := usual.Choices[0].Tokens[0]
+	e := openOn(t, microLlama, &impossible{backend(t), likeliest}, engine.Options{})
+	vocab := e.Info().Vocab
+	for _, p := range []generation.Sampling{
+		{}, {Temperature: 1}, {Temperature: 1, TopP: 0.99}, {Temperature: 1, TopK: 3}, {LogitBias: map[int32]float64{likeliest: 100}},
+	} {
+		req := generation.Request{Tokens: append(slices.Clone(prompt), likeliest), MaxTokens: 12, IgnoreEOS: true, Sampling: p, Logprobs: true, PromptLogprobs: true}
+		if len(p.LogitBias) == 0 { // with a bias, the number of alternatives is limited
+			req.TopLogprobs = vocab
+		}
+		done := generate(t, e, req)
+		require.NotContains(t, done.Choices[0].Tokens, likeliest)
+		require.True(t, math.IsInf(done.PromptLogprobs[len(prompt)].Logprob, -1))
+		for _, at := range slices.Concat(done.PromptLogprobs[1:], done.Choices[0].Logprobs) {
+			if req.TopLogprobs == 0 {
+				continue
+			}
+			last := at.Top[vocab-1]
+			require.Equal(t, likeliest, last.ID)
+			require.True(t, math.IsInf(last.Logprob, -1))
+			sum := 0.0
+			for _, other := range at.Top {
+				sum += math.Exp(other.Logprob)
+			}
+			require.InDelta(t, 1, sum, 1e-4)
+		}
+	}
+}
+
 // corrupting is a backend that once, while armed, computes a wrong embedding of one token.
 type corrupting struct {
 	compute.Backend

@@ -48,8 +48,9 @@ type Edit struct {
 const (
 	// DrawCols is the number of values that Step.Draw writes for a row: the token's id, its logit
 	// before the edits, and the highest logit after the edits. The last is infinite if a logit is
-	// not finite. It is at most -MaxLogit if no token can be drawn, and at least MaxLogit if edits
-	// made a logit too high.
+	// NaN or +Inf, or if all are -Inf; tokens with single logits of -Inf are never drawn. It is at
+	// most -MaxLogit if no token can be drawn, and at least MaxLogit if edits made a logit too
+	// high.
 	DrawCols = 3
 	// DrawPart is the number of successive tokens whose weights are first added up among
 	// themselves, if a row is drawn from all tokens.

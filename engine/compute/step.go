@@ -134,8 +134,8 @@ type Step interface {
 	// Top finds the k highest logits of each row: dst[r] = [their ids | their values | log Σ
 	// exp(logit) over the row]. The highest logit is first; of equal logits, the lower id is first.
 	// k is at most logits.Cols, and dst.Cols is 2k+1. Ids are stored as floats, which are exact
-	// below 2²⁴. If a logit of a row is not finite, the last value of dst[r] is not finite either,
-	// but the ids are in range.
+	// below 2²⁴. If a logit of a row is NaN or +Inf, or if all are -Inf, the last value of dst[r]
+	// is not finite either, but the ids are in range.
 	Top(dst, logits Tensor, k int)
 
 	// Draw chooses the next token of each row: dst[r] = [id | logit | highest logit]. dst.Cols is

@@ -23,8 +23,9 @@ var (
 	// ErrEngineFailed means that the engine failed and stopped, because its state cannot be trusted
 	// any more. The request is not necessarily the cause: another process should try it.
 	ErrEngineFailed = errors.New("engine has failed")
-	// ErrNotFinite means that the logits contain a NaN or an infinity. Usually, the model file is
-	// broken or a step of the device failed.
+	// ErrNotFinite means that a logit is a NaN or +Inf, or that all are -Inf. Usually, the model
+	// file is broken or a step of the device failed. Single logits of -Inf are those of tokens that
+	// are never generated.
 	ErrNotFinite = errors.New("logits are not finite")
 )
 

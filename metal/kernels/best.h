@@ -36,3 +36,6 @@ inline Place best_of(Place p, threadgroup float* values, threadgroup uint* indic
 // is_finite tests the bits of the exponent, since fast arithmetic may assume that all values are
 // finite.
 inline bool is_finite(float v) { return (as_type<uint>(v) & 0x7f800000) != 0x7f800000; }
+
+// is_impossible reports whether a logit is -infinity, that of a token that is never drawn.
+inline bool is_impossible(float v) { return as_type<uint>(v) == 0xff800000; }

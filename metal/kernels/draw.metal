@@ -105,7 +105,7 @@ inline Tokens tokens_of(device const float* logits, device const uint* lists, de
 }
 
 // draw_parts writes for each part of a row [highest logit | its index | sum of weights, 64 bits].
-// The weights refer to the highest logit of the part. It is infinite if a logit is not finite.
+// The weights refer to the highest logit of the part. It is infinite if a logit is NaN or infinity.
 // Grid: (parts, rows). shared has two values per simdgroup.
 [[max_total_threads_per_threadgroup(DRAW_THREADS)]] kernel void draw_parts(
     device const float* src [[buffer(0)]],
@@ -129,7 +129,7 @@ inline Tokens tokens_of(device const float* logits, device const uint* lists, de
         uint i = first + tid + j * DRAW_THREADS;
         values[j] = -INFINITY;
         if (i < end) {
-            if (!is_finite(tokens.logits[i])) broken = 1;
+            if (!is_finite(tokens.logits[i]) && !is_impossible(tokens.logits[i])) broken = 1;
             values[j] = is_finite(tokens.logits[i]) ? tokens.logit(i) : -INFINITY;
             if (before(values[j], i, mine.value, mine.index)) {
                 mine.value = values[j];
@@ -258,7 +258,9 @@ inline void clear(Group g) {
 
 // bucket_of returns the bucket of a logit by its distance from the highest one. It does not
 // decrease with lower logits. 16 buckets are a factor of 2 in probability.
-inline uint bucket_of(float best, float logit, float scale) { return uint(min((best - logit) * scale * 16.0f, float(DRAW_BUCKETS - 1))); }
+inline uint bucket_of(float best, float logit, float scale) {
+    return uint(min((best - max(logit, -max_logit)) * scale * 16.0f, float(DRAW_BUCKETS - 1)));
+}
 
 // cut_at adds up the weights of tokens from the highest logit down, or counts the tokens, until the
 // goal is exceeded. It returns the key of the last logit. rest is the goal less the weights of all

@@ -23,7 +23,7 @@ inline Place better(Place p, device const float* src, uint i) {
 
 // top writes a row's k largest values: their indices, best first, then the values, then the
 // logarithm of the sum of all exponentials: [k | k | 1]. Indices are stored as floats, exact below
-// 2^24. NaN counts as the smallest value. If a value is not finite, the sum is infinite. Each
+// 2^24. NaN counts as the smallest value. If a value is NaN or infinity, the sum is infinite. Each
 // thread holds the best value of its share of the row. When this value is written, all threads
 // together search the share for its next best value. A threadgroup processes a row. shared has two
 // values per simdgroup.
@@ -64,7 +64,7 @@ inline Place better(Place p, device const float* src, uint i) {
         if (tid == owner) mine = next;
     }
     float sum = 0;
-    for (uint i = tid; i < args.cols; i += threads) sum += is_finite(src[i]) ? exp(src[i] - largest) : INFINITY;
+    for (uint i = tid; i < args.cols; i += threads) sum += is_finite(src[i]) ? exp(src[i] - largest) : is_impossible(src[i]) ? 0 : INFINITY;
     sum = tree_sum(sum);
     threadgroup_barrier(mem_flags::mem_threadgroup);
     if (lane == 0) values[simdgroup] = sum;

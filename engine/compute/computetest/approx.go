@@ -37,8 +37,8 @@ func within(got []float32, want []approx) error {
 		return fmt.Errorf("the row has %d values, but must have %d", len(got), len(want))
 	}
 	for i, w := range want {
-		// The condition is negated so that a NaN is an error.
-		if d := math.Abs(float64(got[i]) - w.value); !(d <= w.tol) {
+		// The condition is negated so that a NaN is an error. Infinities can be equal.
+		if d := math.Abs(float64(got[i]) - w.value); !(d <= w.tol || float64(got[i]) == w.value) {
 			return fmt.Errorf("column %d is %g, but must be %g with a tolerance of %.2g", i, got[i], w.value, w.tol)
 		}
 	}

@@ -9,8 +9,9 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// checkDraw draws tokens with random options from rows of odd lengths, some with many equal logits
-// and some with logits that are not finite. One row is longer than a GPU's kernels divide evenly.
+// checkDraw draws tokens with random options from rows of odd lengths, some with many equal logits,
+// some with logits of -Inf and some with values that are not logits. One row is longer than a GPU's
+// kernels divide evenly.
 func checkDraw(r *rig) {
 	for _, c := range []struct{ rows, cols int }{{1, 1}, {7, 33}, {40, 1000}, {12, 2049}, {9, 6007}, {3, 154_880}, {1, 263_000}} {
 		r.draw(r.drawLogits(c.rows, c.cols), r.draws(c.rows, c.cols), nil)
@@ -26,15 +27,8 @@ func checkDraw(r *rig) {
 		}
 		r.draw(logits, draws, r.earlier(rows, cols))
 	}
-	broken := r.drawLogits(4, 5000)
-	for i, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		broken[i][r.rand.IntN(5000)] = float32(v)
-	}
-	for j := range broken[3] {
-		broken[3][j] = float32(math.NaN())
-	}
 	for range 5 {
-		r.drawBroken(broken)
+		r.drawBroken(r.broken(5000))
 	}
 }
 
@@ -55,6 +49,11 @@ func (r *rig) drawLogits(rows, cols int) [][]float32 {
 		if i%4 == 1 {
 			for range min(20, cols) {
 				row[r.rand.IntN(cols)] += 20
+			}
+		}
+		if i%5 == 2 {
+			for id := 1; id < cols; id += 1 + r.rand.IntN(max(1, cols/8)) {
+				row[id] = float32(math.Inf(-1))
 			}
 		}
 	}
@@ -147,7 +146,7 @@ func (r *rig) draw(logits [][]float32, draws []compute.Draw, earlier [][]float32
 func (r *rig) drawBroken(logits [][]float32) {
 	rows := []int{0, 1, 2, 3}
 	for i, row := range r.computeDraw(logits, r.draws(len(rows), len(logits[0])), nil, rows) {
-		if !math.IsInf(float64(row[2]), 1) {
+		if !math.IsInf(float64(row[2]), 0) {
 			r.tb.Fatalf("row %d has logits that are not finite, but its highest logit is %g", i, row[2])
 		}
 		if id := row[0]; !(id >= 0 && int(id) < len(logits[i])) {

@@ -11,9 +11,10 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// checkTop finds the highest logits of rows of odd lengths with many equal values, and of rows with
-// values that are not finite. It requests more logits than a GPU's SIMD group has lanes, or all
-// logits. One row is longer than the square of the number of threads in a GPU's threadgroup.
+// checkTop finds the highest logits of rows of odd lengths with many equal values, of rows in which
+// a value is -Inf, and of rows with values that are not logits. It requests more logits than a
+// GPU's SIMD group has lanes, or all logits. One row is longer than the square of the number of
+// threads in a GPU's threadgroup.
 func checkTop(r *rig) {
 	for _, c := range []struct{ rows, cols, k int }{{1, 1, 1}, {3, 33, 33}, {4, 1000, 1}, {9, 2047, 20}, {2, 5001, 41}, {1, 263_000, 3}} {
 		logits := r.normal(c.rows, c.cols)
@@ -24,16 +25,24 @@ func checkTop(r *rig) {
 				}
 			}
 		}
+		if c.k < c.cols {
+			logits[0][r.rand.IntN(c.cols)] = float32(math.Inf(-1))
+		}
 		r.top(logits, c.k)
-		broken := r.normal(4, c.cols)
-		for i, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-			broken[i][r.rand.IntN(c.cols)] = float32(v)
-		}
-		for j := range broken[3] {
-			broken[3][j] = float32(math.NaN())
-		}
+		broken := r.broken(c.cols)
 		r.topOfBroken(broken, c.k)
 	}
+}
+
+// broken returns rows without a result: two with a value that is not finite, two in which all are
+// not.
+func (r *rig) broken(cols int) [][]float32 {
+	rows := r.normal(4, cols)
+	rows[0][r.rand.IntN(cols)], rows[1][r.rand.IntN(cols)] = float32(math.NaN()), float32(math.Inf(1))
+	for j := range cols {
+		rows[2][j], rows[3][j] = float32(math.Inf(-1)), float32(math.NaN())
+	}
+	return rows
 }
 
 func (r *rig) top(logits [][]float32, k int) {

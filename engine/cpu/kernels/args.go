@@ -111,7 +111,7 @@ type HighestArgs struct {
 	N     int64
 	ID    int64   // index of the highest value; of equal values, the lowest index; never that of a NaN
 	Value float64 // the highest value
-	Sum   float64 // sum of exp(x-Value) over all values; infinite if a value is not finite
+	Sum   float64 // sum of exp(x-Value) over all values; infinite if a value is NaN or +Inf
 }
 
 // PeakArgs finds the highest of N values. The last two fields are the results.
@@ -119,10 +119,11 @@ type PeakArgs struct {
 	X     *float32
 	N     int64
 	ID    int64   // index of the highest value; of equal values, the lowest index; never that of a NaN
-	Value float64 // the highest value; infinite if a value is not finite
+	Value float64 // the highest value; infinite if a value is NaN or +Inf
 }
 
-// WeighArgs computes the weights of N finite logits as compute.Weigh and compute.FixedWeight do.
+// WeighArgs computes the weights of N logits, which are finite or -Inf, as compute.Weigh and
+// compute.FixedWeight do.
 type WeighArgs struct {
 	X      *float32
 	N      int64

@@ -139,6 +139,9 @@ func TestHighest(t *testing.T) {
 				for i := range x {
 					x[i] = float32(math.Round(float64(x[i])*4) / 4) // many values are equal
 				}
+				for i := 1; i < n; i += 5 {
+					x[i] = float32(math.Inf(-1)) // has no weight
+				}
 				best, sum := slices.Max(x), 0.0
 				for _, v := range x {
 					sum += math.Exp(float64(v) - float64(best))
@@ -148,15 +151,23 @@ func TestHighest(t *testing.T) {
 				require.Equal(t, slices.Index(x, best), int(a.ID), "of %d", n)
 				require.InDelta(t, best, a.Value, 0)
 				require.InEpsilon(t, sum, a.Sum, 2e-6, "of %d", n)
+				p := &PeakArgs{X: &x[0], N: int64(n)}
+				s.Peak(p)
+				require.Equal(t, a.ID, p.ID)
+				require.InDelta(t, best, p.Value, 0)
 			}
-			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			for _, bad := range []float64{math.NaN(), math.Inf(1)} {
 				x := randomRow(r, n, 1)
 				x[r.IntN(n)] = float32(bad)
-				a := &HighestArgs{X: &x[0], N: int64(n)}
+				a, p := &HighestArgs{X: &x[0], N: int64(n)}, &PeakArgs{X: &x[0], N: int64(n)}
 				s.Highest(a)
+				s.Peak(p)
 				require.True(t, math.IsInf(a.Sum, 1), "%v of %d", bad, n)
-				require.Less(t, a.ID, int64(n))
-				require.GreaterOrEqual(t, a.ID, int64(0))
+				require.True(t, math.IsInf(p.Value, 1), "%v of %d", bad, n)
+				for _, id := range []int64{a.ID, p.ID} {
+					require.Less(t, id, int64(n))
+					require.GreaterOrEqual(t, id, int64(0))
+				}
 			}
 		}
 	})

@@ -163,9 +163,9 @@ func highest(a *HighestArgs) {
 		}
 	}
 	for _, v := range x {
-		if math.Abs(float64(v)) <= math.MaxFloat32 {
+		if v <= math.MaxFloat32 {
 			a.Sum += math.Exp(float64(v) - a.Value)
-		} else { // an infinity or a NaN
+		} else { // infinity or NaN
 			a.Sum = math.Inf(1)
 		}
 	}
@@ -175,7 +175,7 @@ func peak(a *PeakArgs) {
 	a.ID, a.Value = 0, math.Inf(-1)
 	broken := false
 	for i, v := range from(a.X, a.N) {
-		broken = broken || !(math.Abs(float64(v)) <= math.MaxFloat32)
+		broken = broken || !(v <= math.MaxFloat32)
 		if float64(v) > a.Value {
 			a.ID, a.Value = int64(i), float64(v)
 		}

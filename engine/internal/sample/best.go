@@ -27,8 +27,7 @@ func (b Best) ID(i int) int32 { return int32(b.ids[i]) }
 func (b Best) Logit(i int) float32 { return b.values[i] }
 
 // LogSumExp returns log Σ exp(logit) over the whole row. Except for rounding, it equals the result
-// of the function LogSumExp for all logits. If a logit is not finite, the error wraps
-// generation.ErrNotFinite.
+// of the function LogSumExp for all logits, and so are its errors.
 func (b Best) LogSumExp() (float64, error) {
 	sum := float64(b.sum)
 	if math.IsNaN(sum) || math.IsInf(sum, 0) {

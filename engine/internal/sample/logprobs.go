@@ -8,14 +8,17 @@ import (
 )
 
 // LogSumExp returns log(Σ exp(logit)) in float64. The log-probability of a token is its logit minus
-// this value. If a logit is not finite, the error wraps generation.ErrNotFinite.
+// this value. If a logit is NaN or +Inf, or all are -Inf, the error wraps generation.ErrNotFinite.
 func LogSumExp(logits []float32) (float64, error) {
 	best := math.Inf(-1)
 	for id, l := range logits {
-		if math.IsInf(float64(l), 0) || l != l {
+		if math.IsInf(float64(l), 1) || l != l {
 			return 0, fmt.Errorf("%w: the logit of token %d is %g", generation.ErrNotFinite, id, l)
 		}
 		best = max(best, float64(l))
+	}
+	if math.IsInf(best, -1) {
+		return 0, fmt.Errorf("%w: all of them are %g", generation.ErrNotFinite, best)
 	}
 	sum := 0.0
 	for _, l := range logits {

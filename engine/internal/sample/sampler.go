@@ -123,8 +123,8 @@ type Drawn struct {
 }
 
 // ReadDrawn reads a row that compute.Step.Draw has written. The error wraps
-// generation.ErrNotFinite if a logit was not finite, and generation.ErrBadRequest if the edits left
-// no token to draw.
+// generation.ErrNotFinite if a logit was NaN or +Inf or all were -Inf, and generation.ErrBadRequest
+// if the edits left no token to draw.
 func ReadDrawn(row []float32) (Drawn, error) {
 	top := float64(row[2])
 	switch {

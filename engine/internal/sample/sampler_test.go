@@ -229,11 +229,17 @@ func TestGreedyTakesTheLowestOfEquals(t *testing.T) {
 func TestLogitsThatAreNotFiniteAreRefused(t *testing.T) {
 	t.Parallel()
 	dev := newDevice(t)
-	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
-		for _, p := range []generation.Sampling{{}, {Temperature: 1}, {Temperature: 1, TopK: 1}, {LogitBias: map[int32]float64{2: 5}}} {
+	impossible := float32(math.Inf(-1))
+	for _, p := range []generation.Sampling{{}, {Temperature: 1}, {Temperature: 1, TopK: 1}, {LogitBias: map[int32]float64{2: 5}}} {
+		for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1))} {
 			_, err := dev.draw([]float32{0, 1, bad, 2}, New(p, 0, nil).Next(0, nil, nil, nil))
 			require.ErrorIs(t, err, generation.ErrNotFinite)
 		}
+		_, err := dev.draw([]float32{impossible, impossible, impossible}, New(p, 0, nil).Next(0, nil, nil, nil))
+		require.ErrorIs(t, err, generation.ErrNotFinite)
+		got, err := dev.draw([]float32{impossible, 1, impossible}, New(p, 0, nil).Next(0, nil, nil, nil))
+		require.NoError(t, err)
+		require.Equal(t, Drawn{1, 1}, got, "the only token that is possible")
 	}
 }
 

@@ -9,7 +9,7 @@ struct TopArgs {
 };
 
 // TopPart has the largest value of a part of a row, the value's index, and the sum of exp(v-value).
-// Among equal values, the lowest index counts. The sum is infinite if a value is not finite.
+// Among equal values, the lowest index counts. The sum is infinite if a value is NaN or infinity.
 struct TopPart {
     float value;
     uint index;
@@ -53,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(256) top_parts(const float* src, To
     best_of(value, index);
     float sum = 0;
 #pragma unroll 8
-    for (uint i = begin + threadIdx.x; i < end; i += 256) sum += is_finite(src[i]) ? expf(src[i] - value) : infinity;
+    for (uint i = begin + threadIdx.x; i < end; i += 256) sum += is_finite(src[i]) ? expf(src[i] - value) : src[i] == -infinity ? 0.0f : infinity;
     sum = warp_sum(sum);
     if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
     __syncthreads();

@@ -103,14 +103,14 @@ struct highest_args {
   int64_t n;
   int64_t id;    // result: index of the highest value; of equal values, the lowest index
   double value;  // result: the highest value
-  double sum;    // result: sum of exp(x-value) over all values; infinite if a value is not finite
+  double sum;    // result: sum of exp(x-value) over all values; infinite if a value is NaN or infinity
 };
 
 struct peak_args {
   const float *x;
   int64_t n;
   int64_t id;    // result: index of the highest value; of equal values, the lowest index
-  double value;  // result: the highest value; infinite if a value is not finite
+  double value;  // result: the highest value; infinite if a value is NaN or infinity
 };
 
 struct weigh_args {

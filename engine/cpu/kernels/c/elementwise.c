@@ -136,7 +136,6 @@ void LEVEL(softmax)(const struct softmax_args *a) {
 // highest.
 void LEVEL(highest)(struct highest_args *a) {
   const i32x16 first = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  const i32x16 exponent = (i32x16){0} + 0x7f800000;
   f32x16 best = splat16(-__builtin_inff());
   i32x16 at = {0}, broken = {0};
   int64_t i = 0;
@@ -145,7 +144,7 @@ void LEVEL(highest)(struct highest_args *a) {
     const i32x16 more = x > best;
     best = (f32x16)(((i32x16)x & more) | ((i32x16)best & ~more));
     at = ((first + (int32_t)i) & more) | (at & ~more);
-    broken |= ((i32x16)x & exponent) == exponent;
+    broken |= ~(x < splat16(__builtin_inff()));
   }
   float top = -__builtin_inff();
   int64_t id = 0;
@@ -157,7 +156,7 @@ void LEVEL(highest)(struct highest_args *a) {
   }
   int bad = __builtin_reduce_or(broken);
   ROLLED for (int64_t j = i; j < a->n; j++) {
-    bad |= !(__builtin_fabsf(a->x[j]) < __builtin_inff());
+    bad |= !(a->x[j] < __builtin_inff());
     if (a->x[j] > top) {
       top = a->x[j];
       id = j;
