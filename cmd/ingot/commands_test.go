@@ -14,20 +14,59 @@ import (
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
-// notRun says which commands of README.md and docs are not run, and why. Those of ingot are parsed
-// with all of their flags instead.
+// notRun says which commands of README.md and docs cannot be run in a test, and why. Those of ingot
+// are parsed with all of their flags instead.
 var notRun = []struct{ pattern, why string }{
 	{`^(\w+=\w+ )*(git|make|go|docker|brew|lm_eval|for|done)\b`, "no command of ingot"},
-	{`^(curl|redis-server|export)\b`, "needs another program or port"},
-	{`ingot pull |smollm2-1\.7b`, "needs a download"},
-	{`ingot (bench|eval run gsm8k)\b|--backend metal`, "takes minutes, or needs a GPU or a server"},
-	{`ingot (serve|worker|eval schedule)\b`, "does not end by itself"},
-	{`ingot eval run arc_easy`, "needs the data of the benchmark"},
-	{`ingot eval gate|ingot eval diff|ingot eval baseline|ingot eval report`, "needs the runs that commands above would make"},
-	{`ingot (errors|retry) \$BATCH`, "needs a batch of a command above"},
-	{`--base-url http://gpu`, "needs a server"},
-	{`candidate\.gguf`, "is a second run of the same kind"},
+	{`install\.sh|ingot pull `, "downloads"},
+	{`^redis-server .*ADDRESS`, "needs the reader's address and password"},
+	{`ingot bench\b`, "measures for minutes"},
+	{`--backend (metal|cuda)\b`, "needs a GPU"},
+	{`ingot eval schedule\b`, "waits for set times"},
 }
+
+// replaced are the parts of commands that are different on every machine: names of models that need
+// a download, addresses and folders.
+var replaced = strings.NewReplacer(
+	"--model smollm2-1.7b", "--model model.gguf",
+	"redis://localhost:6379/0", "$REDIS", "redis://queue:6379/0", "$REDIS", "redis://:PASSWORD@ADDRESS:6379/0", "$REDIS",
+	"http://127.0.0.1:8080", "http://127.0.0.1:$port", " localhost:8080", " http://127.0.0.1:$port", "http://gpu:8000", "http://127.0.0.1:$port",
+	"--listen :9090", "--listen 127.0.0.1:0", "/var/lib/ingot", "stored",
+	`"file-…"`, `"'"$file"'"`, "file-…", "$file", "batch_…", "$batch",
+)
+
+// preamble has what scripts of pages need: the server that was started last answers, and everything
+// in the background ends with the script.
+const preamble = `
+server= background= port= file= batch=
+trap 'kill $server $background 2> kill.txt || true' EXIT
+stop() {
+	[ -z "$server" ] || { kill $server; wait $server || true; }
+	server=
+}
+ready() {
+	until [ -n "$port" ] && curl -sf "http://127.0.0.1:$port/readyz" > ready.txt; do
+		kill -0 $server
+		port=$(sed -n 's/.*127\.0\.0\.1:\([0-9][0-9]*\).*/\1/p' serve.txt | head -n 1)
+		sleep 0.1
+	done
+}
+# replied shows a server's answer, which must not be an error, and finds the names in it.
+replied() {
+	echo "$reply"
+	! echo "$reply" | grep -q '"error": *{'
+	file=$(echo "$reply" | grep -o 'file-[A-Za-z0-9_-]*' | tail -n 1 || true)
+	batch=$(echo "$reply" | grep -o 'batch_[A-Za-z0-9_-]*' | head -n 1 || true)
+}
+# ended waits until a batch has an output file.
+ended() {
+	until echo "$reply" | grep -q '"output_file_id": *"file-'; do
+		reply=$(curl -s "http://127.0.0.1:$port/v1/batches/$1")
+		sleep 0.1
+	done
+	file=$(echo "$reply" | sed 's/.*"output_file_id": *"\(file-[A-Za-z0-9_-]*\)".*/\1/')
+}
+`
 
 // inputs are the files that commands of README.md and docs read.
 var inputs = map[string]string{
@@ -43,7 +82,11 @@ var inputs = map[string]string{
 	"german.csv":      "Bewertung;Sterne\nsch\xf6n;5\n",
 	"judge.txt":       "--- system\nGrade.\n--- user\n{{.response}} {{.answer_response}}\n",
 	"prompt.txt":      "{{.text}}",
-	"data/a.jsonl":    `{"text":"a","lang":"de"}` + "\n",
+
+	"arc-easy-test.jsonl": `{"question":"What is wet?","choices":{"text":["water","sand"],"label":["A","B"]},"answerKey":"A"}` + "\n",
+	"rows.jsonl":          `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"tiny","max_tokens":2,"messages":[{"role":"user","content":"Hi"}]}}` + "\n",
+	"test.jsonl":          `{"question":"What is 2 + 3?","answer":"2 + 3 = 5\n#### 5"}` + "\n",
+	"data/a.jsonl":        `{"text":"a","lang":"de"}` + "\n",
 }
 
 // TestCommandsOfDocs runs the commands of README.md and of every page in docs as they stand there,
@@ -57,21 +100,24 @@ func TestCommandsOfDocs(t *testing.T) {
 	base := t.TempDir()
 	prepareDocs(t, base)
 	for _, page := range append(pages, "../../README.md") {
-		script, commands := docScript(readFile(t, page), used)
-		if commands == 0 {
+		script, left := docScript(readFile(t, page), used)
+		for _, command := range left {
+			t.Logf("%s: not run: %s", filepath.Base(page), command)
+		}
+		if script == "" {
 			continue
 		}
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "page")
 			require.NoError(t, bounded.Command(t, "cp", "-R", base, dir).Run())
-			server := ""
-			if strings.Contains(script, "ingot enqueue") {
-				server = redistest.Start(t).URL
-			}
 			sh := bounded.Command(t, "sh", "-e")
 			sh.Dir, sh.Stdin = dir, strings.NewReader(script)
-			sh.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "INGOT_REDIS="+server, "INGOT_CONTEXT=512")
+			sh.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "INGOT_CONTEXT=512")
+			if strings.Contains(script, "$REDIS") || strings.Contains(script, "ingot enqueue") {
+				url := redistest.Start(t).URL
+				sh.Env = append(sh.Env, "REDIS="+url, "INGOT_REDIS="+url)
+			}
 			out, err := sh.CombinedOutput()
 			require.NoError(t, err, "%s", out)
 		})
@@ -90,9 +136,12 @@ func prepareDocs(t *testing.T, dir string) {
 	require.NoError(t, err)
 	models, err := filepath.Abs("../../models")
 	require.NoError(t, err)
-	for _, name := range []string{"small.gguf", "large.gguf", "SmolLM2-135M-Instruct.Q4_1.gguf"} {
+	for _, name := range []string{"small.gguf", "large.gguf", "SmolLM2-135M-Instruct.Q4_1.gguf", "glm-4.7-flash.gguf"} {
 		require.NoError(t, os.Symlink(model, filepath.Join(dir, name)))
 	}
+	other, err := filepath.Abs(tinyGLM)
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(other, filepath.Join(dir, "candidate.gguf")))
 	require.NoError(t, os.Symlink(models, filepath.Join(dir, "models")))
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for _, args := range [][]string{
@@ -105,9 +154,9 @@ func prepareDocs(t *testing.T, dir string) {
 	require.NoError(t, os.Link(at("more.parquet"), at("data/a.parquet")))
 }
 
-// docScript returns a shell script of the commands in a page, and their number. A worker answers
-// the batches that the page queues.
-func docScript(text string, used []bool) (script string, commands int) {
+// docScript returns a shell script of the commands in a page, and those that are left out. The
+// script is empty if there is nothing to run.
+func docScript(text string, used []bool) (script string, left []string) {
 	var b strings.Builder
 	for _, block := range strings.Split(text, "\n```sh\n")[1:] {
 		block, _, _ = strings.Cut(block, "\n```")
@@ -117,33 +166,67 @@ func docScript(text string, used []bool) (script string, commands int) {
 			if line == "" || strings.HasPrefix(line, "#") {
 				continue
 			}
-			command := line
+			command, why := runnable(line), ""
 			for i, n := range notRun {
 				if regexp.MustCompile(n.pattern).MatchString(line) {
 					used[i] = true
-					command = parsed(line)
+					command, why = parsed(line), n.why
 				}
 			}
-			if command == "" {
-				continue
+			if why != "" {
+				left = append(left, line+" ("+why+")")
 			}
-			commands++
-			if strings.Contains(command, "ingot results") && !strings.HasSuffix(command, "--help") {
-				command = answeredFirst(command)
+			if command != "" {
+				fmt.Fprintf(&b, "echo '%s'\n%s\n", strings.ReplaceAll(line, "'", `'\''`), command)
 			}
-			fmt.Fprintf(&b, "echo '%s'\n%s\n", strings.ReplaceAll(line, "'", `'\''`), command)
 		}
 	}
-	return b.String(), commands
+	if b.Len() == 0 {
+		return "", left
+	}
+	return preamble + b.String() + "for p in $server $background; do kill -0 $p; done\n", left
+}
+
+// runnable returns what a script runs for a command. Workers and servers run in the background, and
+// what a command needs comes before it.
+func runnable(line string) string {
+	command, line := replaced.Replace(line), bare(line)
+	switch {
+	case strings.Contains(line, "ingot results"):
+		return answeredFirst(command)
+	case strings.Contains(line, "ingot worker"):
+		return bare(command) + " 2> worker.txt &\nbackground=\"$background $!\""
+	case strings.Contains(line, "ingot serve --redis"): // the server is ready when there is a worker
+		return "stop\ningot worker --redis $REDIS --model model.gguf --alias model 2> worker.txt &\nbackground=\"$background $!\"\n" + served(command)
+	case strings.Contains(line, "ingot serve"):
+		return "stop\n" + served(command)
+	case strings.Contains(line, "/content >"):
+		return "ended $batch\n" + command
+	case strings.HasPrefix(line, "curl "):
+		return "reply=$(" + command + ")\nreplied"
+	case strings.Contains(line, "--base-url"):
+		return "rm -rf runs/tonight\n" + served("ingot serve --model model.gguf") + "\n" + command
+	case strings.Contains(line, "eval baseline set"):
+		return "cp -R runs/tonight runs/2026-01-02\n" + command
+	}
+	return command
+}
+
+func served(command string) string {
+	return "port=\nINGOT_LISTEN=127.0.0.1:0 " + bare(command) + " 2> serve.txt &\nserver=$!\nready"
+}
+
+// bare returns a command without a comment and without the sign that it runs in the background.
+func bare(line string) string {
+	line, _, _ = strings.Cut(line, " #")
+	return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(line), "&"))
 }
 
 // parsed returns a command that checks the flags of a command of ingot; empty for other commands.
 func parsed(line string) string {
-	line, _, _ = strings.Cut(line, " #")
-	line = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(line), "&"))
-	line, _, _ = strings.Cut(line, " > ")
+	line, _, _ = strings.Cut(bare(line), " > ")
 	line, _, _ = strings.Cut(line, " 2> ")
-	if !regexp.MustCompile(`^(MTL_\S+ )*(bin/)?ingot `).MatchString(line) {
+	if !regexp.MustCompile(`^(\w+=\S+ )*(bin/)?ingot `).MatchString(line) {
 		return ""
 	}
 	return line + " --help > help.txt"
