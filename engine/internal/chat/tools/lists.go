@@ -93,8 +93,9 @@ func withText(m *ordered.Object, text string) *ordered.Object {
 	return m
 }
 
-// graniteMark precedes the calls of Granite 3. Granite 3.1 mostly writes <tool_call>, as vLLM's
-// parser of Granite's calls says.
+// graniteMark precedes the calls of Granite 3, which are a list, as its template tells the model.
+// The template of Granite 3.0 has the role "tool_response" for results; those of 3.1 to 3.3 write
+// any role. Granite 3.1 mostly writes <tool_call>, as vLLM's parser of Granite's calls says.
 const graniteMark = "<|tool_call|>"
 
 func graniteStart(p *Parser) bool {
@@ -102,8 +103,10 @@ func graniteStart(p *Parser) bool {
 	return ok && p.open(mark, callList{start: graniteStart}.open)
 }
 
-// The marks around the calls of Phi-4-mini. They are tokens of its vocabulary; their use is
-// described in the model's card and in llama.cpp's template for it.
+// The marks around the calls of Phi-4-mini. They are tokens of its vocabulary, as is
+// <|tool_response|>, which the template writes for the role "tool_response". Its own template says
+// only how tools are written; the list of calls is that of ollama's template, and the role of
+// results that of llama.cpp's.
 const (
 	phiOpen  = "<|tool_call|>"
 	phiClose = "<|/tool_call|>"
