@@ -80,6 +80,14 @@ func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 	if e.folder == "" {
 		return usagef("-o DIR is missing")
 	}
+	for _, c := range []struct {
+		flag string
+		n    int
+	}{{"num-fewshot", e.shots}, {"limit", e.settings.Limit}} {
+		if c.n < 0 {
+			return usagef("--%s is %d: it must be at least 0", c.flag, c.n)
+		}
+	}
 	tasks, groups, err := task.ReadAll(paths)
 	if err != nil {
 		return err

@@ -196,6 +196,8 @@ func TestEvalUsage(t *testing.T) {
 		"TASK is missing":           {"eval", "run", "-o", "x", "--model", "m"},
 		"-o DIR is missing":         {"eval", "run", task, "--model", "m"},
 		"--data is for one task":    {"eval", "run", task, "gsm8k", "-o", "x", "--data", "d", "--model", "m"},
+		"--num-fewshot is -1":       {"eval", "run", task, "-o", "x", "--num-fewshot", "-1", "--model", "m"},
+		"--limit is -1":             {"eval", "run", task, "-o", "x", "--limit", "-1", "--model", "m"},
 		"--margin 2: give a number": {"eval", "gate", "a", "b", "--margin", "2"},
 		"a name has up to 64":       {"eval", "baseline", "set", "a b", "run"},
 		"CANDIDATE is missing":      {"eval", "gate", "--baseline", "main"},

@@ -32,7 +32,7 @@ func (e *FormatError) Error() string {
 	if e.Field == magicField {
 		return fmt.Sprintf("%s is not a GGUF file: %s", e.Path, e.Reason)
 	}
-	return fmt.Sprintf("read GGUF file %s: %s at byte %d: %s", e.Path, e.Field, e.Offset, e.Reason)
+	return fmt.Sprintf("read GGUF file %s: %.200s at byte %d: %s", e.Path, e.Field, e.Offset, e.Reason)
 }
 
 // parser reads data from the beginning to the end. After the first error, everything that it reads
@@ -162,7 +162,7 @@ func (p *parser) tensors(n int) []Tensor {
 		at := p.pos
 		in := p.tensorInfo(i)
 		if seen[in.tensor.Name] {
-			p.fail(at, fmt.Sprintf("tensor %d name", i), "%q occurs twice", in.tensor.Name)
+			p.fail(at, fmt.Sprintf("tensor %d name", i), "%.100q occurs twice", in.tensor.Name)
 		}
 		seen[in.tensor.Name] = true
 		infos = append(infos, in)
@@ -230,7 +230,7 @@ func (p *parser) shape(name string) (shape []int, elements uint64) {
 	return shape, elements
 }
 
-func tensorField(name, field string) string { return fmt.Sprintf("tensor %q %s", name, field) }
+func tensorField(name, field string) string { return fmt.Sprintf("tensor %.100q %s", name, field) }
 
 func alignmentOf(meta *Metadata) (uint64, error) {
 	if !meta.Has(alignmentKey) {
@@ -265,7 +265,7 @@ func (p *parser) checkPlaces(infos []info, start uint64) {
 	for i := 1; i < len(sorted); i++ {
 		a, b := sorted[i-1], sorted[i]
 		if a.offset+a.bytes > b.offset {
-			p.fail(b.at, tensorField(b.tensor.Name, "offset"), "%d lies within the data of tensor %q, which has %d bytes from offset %d on",
+			p.fail(b.at, tensorField(b.tensor.Name, "offset"), "%d lies within the data of tensor %.100q, which has %d bytes from offset %d on",
 				b.offset, a.tensor.Name, a.bytes, a.offset)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,6 +106,23 @@ func TestMalformed(t *testing.T) {
 			require.Contains(t, format.Reason, c.reason)
 			require.Contains(t, err.Error(), "dir/model.gguf")
 		})
+	}
+}
+
+// An error does not have the whole of a long name.
+func TestErrorsAboutLongNamesAreShort(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("n", maxNameBytes)
+	for name, file := range map[string]*raw{
+		"key twice":  head(0, 2).str(long).u32(0).str4("\x01").str(long).u32(0).zeros(9),
+		"kind":       head(0, 1).str(long).u32(13).zeros(9),
+		"name twice": head(2, 0).tensor(long, 8, TypeF32, 0).tensor(long, 8, TypeF32, 32).zeros(80),
+		"many dims":  head(1, 0).str(long).u32(5).zeros(80),
+		"overlap":    head(2, 0).tensor(long, 16, TypeF32, 0).tensor("b", 8, TypeF32, 32).zeros(200),
+	} {
+		_, _, err := parse("model.gguf", file.b)
+		require.ErrorContains(t, err, "nnn", name)
+		require.Less(t, len(err.Error()), 500, name)
 	}
 }
 

@@ -57,7 +57,7 @@ func (f *File) openPart(path string, number, count int) error {
 	}
 	for _, t := range tensors {
 		if _, have := f.index[t.Name]; have {
-			return fmt.Errorf("%s contains tensor %q, which an earlier file of the model also contains: one of the files belongs to another model; download them again", path, t.Name)
+			return fmt.Errorf("%s contains tensor %.100q, which an earlier file of the model also contains: one of the files belongs to another model; download them again", path, t.Name)
 		}
 	}
 	f.add(tensors)

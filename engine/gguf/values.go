@@ -42,7 +42,7 @@ func (p *parser) metadata(n int) *Metadata {
 		at, field := p.pos, fmt.Sprintf("key %d", i)
 		key := p.name(field)
 		if m.Has(key) {
-			p.fail(at, field, "%q occurs twice", key)
+			p.fail(at, field, "%.100q occurs twice", key)
 		}
 		m.Set(key, p.value(key))
 		if key == alignmentKey {

@@ -78,6 +78,7 @@ func TestRefusals(t *testing.T) {
 		unsupported bool
 	}{
 		{"another architecture", "llama", func(b *build) { b.meta.Set("general.architecture", "rwkv6") }, `"rwkv6": model is not supported (supported: deepseek2,`, true},
+		{"an architecture with a long name", "llama", func(b *build) { b.meta.Set("general.architecture", strings.Repeat("x", 1<<20)) }, `xxx": model is not supported (supported:`, true},
 		{"an architecture with a similar name", "llama", func(b *build) { b.meta.Set("general.architecture", "gemma2") }, `"gemma2": model is not supported; use a model of architecture gemma3,`, true},
 		{"a related architecture", "llama", func(b *build) { b.meta.Set("general.architecture", "mixtral") }, `use a model of architecture llama,`, true},
 		{"no architecture", "llama", func(b *build) { b.remove("general.architecture") }, "general.architecture", false},
@@ -163,6 +164,7 @@ func TestRefusals(t *testing.T) {
 			}
 			require.ErrorContains(t, err, c.message)
 			require.ErrorContains(t, err, "model.gguf")
+			require.Less(t, len(err.Error()), 1000)
 			require.Equal(t, c.unsupported, isUnsupported(err), "%v", err)
 		})
 	}

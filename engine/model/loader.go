@@ -319,7 +319,7 @@ func (l *loader) vocab(hidden int) int {
 func (l *loader) unused(ignore func(name string) bool) {
 	for _, t := range l.file.Tensors() {
 		if !l.used[t.Name] && !ignore(t.Name) {
-			l.fail(fmt.Errorf("tensor %q is not part of a %s model: %w", t.Name, l.arch, ErrUnsupported))
+			l.fail(fmt.Errorf("tensor %.100q is not part of a %s model: %w", t.Name, l.arch, ErrUnsupported))
 			return
 		}
 	}
@@ -353,10 +353,17 @@ func isDerived(name string) bool {
 	return slices.ContainsFunc(derivedTables, func(s string) bool { return strings.HasSuffix(name, s) })
 }
 
+// maxName is the maximum length of a model's name in bytes. A longer one is cut: each result has
+// the name.
+const maxName = 200
+
 func (l *loader) name() string {
 	name, err := l.file.Meta().String("general.name")
 	if err != nil {
 		return ""
+	}
+	if len(name) > maxName {
+		name = strings.ToValidUTF8(name[:maxName], "") // the cut may be within a character
 	}
 	return name
 }

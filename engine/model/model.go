@@ -267,7 +267,7 @@ func open(be compute.Backend, f *gguf.File) (*loader, family, error) {
 	}
 	found, ok := families[arch]
 	if !ok {
-		return nil, family{}, fmt.Errorf("read the settings of %s: architecture %q: %w%s (supported: %s)",
+		return nil, family{}, fmt.Errorf("read the settings of %s: architecture %.100q: %w%s (supported: %s)",
 			f.Path(), arch, ErrUnsupported, use(arch), strings.Join(slices.Sorted(maps.Keys(families)), ", "))
 	}
 	return newLoader(be, f, arch), found, nil

@@ -39,7 +39,7 @@ func (l *loader) ropeFreqs(dims int, exactYaRN bool) (freqs compute.RopeFreqs, f
 		fast, slow := l.floatOr("rope.scaling.yarn_beta_fast", yarnBetaFast), l.floatOr("rope.scaling.yarn_beta_slow", yarnBetaSlow)
 		yarn(f, base, factor, l.size("rope.scaling.original_context_length"), fast, slow, exactYaRN)
 	default:
-		l.fail(fmt.Errorf("%s is %q: %w", l.key("rope.scaling.type"), kind, ErrUnsupported))
+		l.fail(fmt.Errorf("%s is %.100q: %w", l.key("rope.scaling.type"), kind, ErrUnsupported))
 	}
 	if _, ok := l.file.Tensor("rope_freqs.weight"); ok {
 		l.divideFreqs(f, "rope_freqs.weight")

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,6 +49,19 @@ func TestGatingOfEarlyFlashFiles(t *testing.T) {
 		l := settings(t, c.metadata)
 		require.Equal(t, c.want, l.routeShape(flashGating(Config{Layers: c.layers, Vocab: c.vocab})).Gating, "%+v", c)
 		require.NoError(t, l.err)
+	}
+}
+
+// Each result has the name of the model, so a long one is cut, between characters.
+func TestLongNamesAreCut(t *testing.T) {
+	for name, want := range map[string]string{
+		strings.Repeat("a", maxName):         strings.Repeat("a", maxName),
+		strings.Repeat("a", maxName-1) + "é": strings.Repeat("a", maxName-1),
+		strings.Repeat("b", 1<<20):           strings.Repeat("b", maxName),
+	} {
+		meta := gguf.NewMetadata()
+		meta.Set("general.name", name)
+		require.Equal(t, want, newLoader(nil, gguf.New("m", meta, nil), "llama").name())
 	}
 }
 

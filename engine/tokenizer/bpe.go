@@ -68,7 +68,7 @@ func newBPE(meta *gguf.Metadata, v *vocabulary, rule splitRule) (*bpe, error) {
 		// starts at the second byte.
 		cut := strings.IndexByte(text[min(1, len(text)):], ' ') + 1
 		if cut == 0 || cut+1 == len(text) {
-			return nil, fmt.Errorf("metadata %smerges: merge %d, %q, does not consist of two parts separated by a space", prefix, rank, text)
+			return nil, fmt.Errorf("metadata %smerges: merge %d, %.100q, does not consist of two parts separated by a space", prefix, rank, text)
 		}
 		left, right := text[:cut], text[cut+1:]
 		key := uint64(symbols.number(left))<<32 | uint64(symbols.number(right))

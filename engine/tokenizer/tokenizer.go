@@ -118,7 +118,7 @@ func load(meta *gguf.Metadata) (*Tokenizer, error) {
 			return nil, err
 		}
 	default:
-		return nil, fmt.Errorf("metadata %smodel: %q is not supported (supported: gemma4, gpt2, llama)", prefix, model)
+		return nil, fmt.Errorf("metadata %smodel: %.100q is not supported (supported: gemma4, gpt2, llama)", prefix, model)
 	}
 	if err := t.vocab.checkSpecial(); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func findRule(meta *gguf.Metadata) (splitRule, error) {
 	}
 	rule, ok := splitRules[name]
 	if !ok {
-		return splitRule{}, fmt.Errorf("metadata %spre: split rule %q is not supported (supported: %s)", prefix, name, splitRuleNames())
+		return splitRule{}, fmt.Errorf("metadata %spre: split rule %.100q is not supported (supported: %s)", prefix, name, splitRuleNames())
 	}
 	return rule, nil
 }
@@ -171,7 +171,7 @@ func (t *Tokenizer) makePieces() error {
 			hex, ok := strings.CutPrefix(strings.TrimSuffix(text, ">"), "<0x")
 			b, err := strconv.ParseUint(hex, 16, 8)
 			if !ok || err != nil {
-				return fmt.Errorf("metadata %stokens: byte token %d, %q, is not of the form <0x00>", prefix, id, text)
+				return fmt.Errorf("metadata %stokens: byte token %d, %.100q, is not of the form <0x00>", prefix, id, text)
 			}
 			t.pieces = append(t.pieces, byte(b))
 		}

@@ -134,6 +134,9 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		"no model":       {without("model"), "tokenizer.ggml.model: missing"},
 		"model":          {with(byteLevel(), func(f *file) { f.set("model", "bert") }), `"bert" is not supported (supported: gemma4, gpt2, llama)`},
+		"a long model":   {with(byteLevel(), func(f *file) { f.set("model", strings.Repeat("b", 1<<20)) }), `bbb" is not supported (supported: gemma4, gpt2, llama)`},
+		"a long rule":    {with(byteLevel(), func(f *file) { f.set("pre", strings.Repeat("b", 1<<20)) }), `bbb" is not supported (supported: chatglm-bpe,`},
+		"a long merge":   {with(byteLevel(), func(f *file) { f.merges = []string{strings.Repeat("b", 1<<20)} }), `bbb", does not consist of two parts`},
 		"no tokens":      {without("tokens"), "tokenizer.ggml.tokens: missing"},
 		"empty":          {with(byteLevel(), func(f *file) { f.tokens = []string{} }), "has 0 tokens"},
 		"no merges":      {without("merges"), "tokenizer.ggml.merges: missing"},
@@ -162,6 +165,7 @@ func TestNewRefuses(t *testing.T) {
 			_, err := New(c.meta)
 			require.ErrorContains(t, err, c.want)
 			require.ErrorContains(t, err, "load tokenizer: metadata tokenizer.ggml.")
+			require.Less(t, len(err.Error()), 1000)
 		})
 	}
 }

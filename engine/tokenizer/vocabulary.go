@@ -47,7 +47,7 @@ func loadVocabulary(meta *gguf.Metadata, defaultBOS bool) (*vocabulary, error) {
 			continue
 		}
 		if first, ok := v.ids[text]; ok {
-			return nil, fmt.Errorf("metadata %stokens: tokens %d and %d are both %q", prefix, first, i, text)
+			return nil, fmt.Errorf("metadata %stokens: tokens %d and %d are both %.100q", prefix, first, i, text)
 		}
 		v.ids[text] = int32(i)
 	}

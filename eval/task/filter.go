@@ -63,6 +63,9 @@ func (r *reader) filters(n *yaml.Node) error {
 		return err
 	}
 	for _, l := range list {
+		if slices.ContainsFunc(r.task.Filters, func(p Pipeline) bool { return p.Name == l.Name }) { // their scores could not be told apart
+			return fmt.Errorf("two filters have the name %q: give each a name of its own", l.Name)
+		}
 		p := Pipeline{Name: l.Name}
 		for i := range l.Filter {
 			f, err := l.Filter[i].filter()

@@ -197,6 +197,9 @@ func (r *reader) checkMetrics(known map[string]string) error {
 		if m.K > 0 {
 			name = "pass@k"
 		}
+		if slices.ContainsFunc(t.Metrics[:i], func(other Metric) bool { return other.Name == m.Name }) { // they would get one score
+			return fmt.Errorf("metric %q occurs twice: remove one", m.Name)
+		}
 		aggregation, ok := known[name]
 		if !ok {
 			return unsupported("metric %q of type %s", m.Name, t.Type)

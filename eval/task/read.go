@@ -84,7 +84,11 @@ func readKeys(path string, within []string) (map[string]*keyValue, error) {
 	keys := map[string]*keyValue{}
 	pairs := document.Content[0].Content
 	for i := 0; i+1 < len(pairs); i += 2 {
-		keys[pairs[i].Value] = &keyValue{pairs[i+1], path}
+		name := pairs[i].Value
+		if keys[name] != nil {
+			return nil, fmt.Errorf("read task %s:%d: %s: the file has the key twice: remove one", path, pairs[i].Line, name)
+		}
+		keys[name] = &keyValue{pairs[i+1], path}
 	}
 	included, ok := keys["include"]
 	if !ok {
@@ -221,9 +225,14 @@ func store(n *yaml.Node, target any) error {
 // supported; kind describes the keys in an error.
 func storeAll(n *yaml.Node, kind string, targets map[string]any) error {
 	pairs, err := mapping(n)
+	seen := map[string]bool{}
 	for i := 0; err == nil && i+1 < len(pairs); i += 2 {
 		name := pairs[i].Value
 		target, ok := targets[name]
+		if seen[name] {
+			return fmt.Errorf("%s: the key occurs twice: remove one", name)
+		}
+		seen[name] = true
 		if !ok {
 			return fmt.Errorf("%s: %w", name, unsupported("%s", kind))
 		}

@@ -65,10 +65,22 @@ func TestDamagedDescriptionIsAnError(t *testing.T) {
 	s, err := batch.Open(folder, batch.Options{Logger: quiet})
 	require.NoError(t, err)
 	f := upload(t, s, "{}\n")
+	b, err := s.CreateBatch(batch.Request{InputFileID: f.ID, Endpoint: "/v1/completions"})
+	require.NoError(t, err)
 	require.NoError(t, s.Close())
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "files", f.ID+".json"), []byte("{"), 0o600))
-	_, err = batch.Open(folder, batch.Options{Logger: quiet})
-	require.ErrorContains(t, err, f.ID+".json is damaged")
+	for _, path := range []string{filepath.Join(folder, "files", f.ID+".json"), filepath.Join(folder, "batches", b.ID+".json")} {
+		good, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, text := range []string{"", "{", "null", "[]", `{"id":"other"}`, `{"batch":{"id":"other"}}`} {
+			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+			_, err = batch.Open(folder, batch.Options{Logger: quiet})
+			require.ErrorContains(t, err, path+" is damaged", text)
+		}
+		require.NoError(t, os.WriteFile(path, good, 0o600))
+	}
+	s, err = batch.Open(folder, batch.Options{Logger: quiet})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
 }
 
 func TestUploadRefuses(t *testing.T) {

@@ -161,7 +161,7 @@ func (s *Store) loadFiles() error {
 		err := s.read(s.filePath(id), &f)
 		s.files[id] = f
 		s.fileIDs = insert(s.fileIDs, id)
-		return err
+		return cmp.Or(err, checkID(s.filePath(id), f.ID, id))
 	}, func(id string) error {
 		if _, known := s.files[id]; known {
 			return nil
@@ -174,7 +174,7 @@ func (s *Store) loadFiles() error {
 func (s *Store) loadBatches() error {
 	return s.load(batchesFolder, func(id string) error {
 		var r record
-		if err := s.read(s.batchPath(id), &r); err != nil {
+		if err := cmp.Or(s.read(s.batchPath(id), &r), checkID(s.batchPath(id), r.Batch.ID, id)); err != nil {
 			return err
 		}
 		s.batches[id] = newBatch(r)
@@ -220,6 +220,15 @@ func (s *Store) read(path string, into any) error {
 		return fmt.Errorf("%s is damaged: %w: delete it, or restore it from a backup", path, err)
 	}
 	return nil
+}
+
+// checkID returns an error if the description in a file is not that of the file or batch with the
+// id in the file's name, such as null.
+func checkID(path, got, id string) error {
+	if got == id {
+		return nil
+	}
+	return fmt.Errorf("%s is damaged: its id is %.100q: delete it, or restore it from a backup", path, got)
 }
 
 const (
