@@ -29,6 +29,9 @@ const (
 	fleetRetention = 10 * time.Minute
 	// resultPoll is the interval at which the server looks for a result whose event was lost.
 	resultPoll = time.Second
+	// lostPolls is the number of these intervals between two checks that the queue still has the
+	// job of a request.
+	lostPolls = 3
 	// batchesAge is the age from which the list of batches is read again. Reading it is slow if the
 	// queue has many rows.
 	batchesAge = 3 * time.Second
@@ -162,7 +165,7 @@ func (f *Fleet) Answer(ctx context.Context, c Call) (Answer, error) {
 		return Answer{}, err
 	}
 	stream := &fleetStream{call: c, have: map[position]queue.Progress{}, done: map[position]bool{}}
-	poll := time.NewTicker(resultPoll)
+	poll, polls := time.NewTicker(resultPoll), 0
 	defer poll.Stop()
 	for {
 		var look bool
@@ -176,6 +179,7 @@ func (f *Fleet) Answer(ctx context.Context, c Call) (Answer, error) {
 			}
 		case <-poll.C:
 			look = true
+			polls++
 		}
 		if !look {
 			continue
@@ -187,7 +191,23 @@ func (f *Fleet) Answer(ctx context.Context, c Call) (Answer, error) {
 		if err == nil && f.models.abandoned(ctx, c.Model) {
 			return Answer{}, away(c.Model)
 		}
+		if err == nil && polls >= lostPolls {
+			if polls = 0; f.lost(ctx, batch) {
+				return Answer{}, failLater(retryLater, http.StatusServiceUnavailable, "", "unavailable", "the queue has lost the request: send it again")
+			}
+		}
 	}
+}
+
+// lost reports whether no worker will answer the job of a call: the queue has lost it, as a Redis
+// without persistence that restarts, or an operator has cancelled it.
+func (f *Fleet) lost(ctx context.Context, batch string) bool {
+	s, err := f.queue.Status(ctx, batch)
+	if err != nil {
+		return errors.Is(err, queue.ErrNoBatch)
+	}
+	n, err := f.queue.Missing(ctx, s)
+	return err == nil && (n > 0 || s.State == queue.Cancelled)
 }
 
 func (f *Fleet) add(ctx context.Context, batch string, c Call) error {

@@ -198,6 +198,41 @@ func TestLastWorkerLeavesRequests(t *testing.T) {
 	})
 }
 
+// A request whose job the queue has lost, or that an operator has cancelled there, gets an error
+// instead of waiting for ever.
+func TestLostRequests(t *testing.T) {
+	t.Parallel()
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
+		eng, err := shared()
+		require.NoError(t, err)
+		h := &held{eng, make(chan struct{}, 2)}
+		startWorker(t, q, h)
+		b := setUpFront(t, q, eng)
+		answers := make([]response, 2)
+		var asking sync.WaitGroup
+		for i := range answers {
+			asking.Go(func() { answers[i] = b.send(t, http.MethodPost, "/v1/completions", `{"model":"tiny","prompt":"Once","max_tokens":300}`) })
+			<-h.began
+		}
+		all, err := q.Batches(t.Context())
+		require.NoError(t, err)
+		require.Len(t, all, 2)
+		for i, s := range all {
+			_, err := q.Cancel(t.Context(), s.Batch)
+			require.NoError(t, err)
+			if i == 0 {
+				require.NoError(t, q.Purge(t.Context(), s.Batch))
+			}
+		}
+		asking.Wait()
+		for _, a := range answers {
+			require.Equal(t, 503, a.status, a.text)
+			require.Equal(t, "5", a.header.Get("Retry-After"))
+			require.Contains(t, a.text, "the queue has lost the request: send it again")
+		}
+	})
+}
+
 // If the client leaves, the worker stops the generation.
 func TestClientLeavesFleet(t *testing.T) {
 	t.Parallel()
