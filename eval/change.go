@@ -37,12 +37,16 @@ func Changes(task, baseline, candidate string) ([]Change, error) {
 		return nil, fmt.Errorf("%s has no task %q: its tasks are %s", baseline, task, strings.Join(slices.Sorted(maps.Keys(from.results.Results)), ", "))
 	}
 	var list []Change
+	common := 0 // rows that both runs have
 	for _, name := range tasks {
-		changed, err := changesOf(name, from, to)
+		all, err := pairs(name, from, to)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, changed...)
+		list, common = append(list, changesOf(name, all)...), common+len(all)
+	}
+	if common == 0 { // "no row differs" would read like a success
+		return nil, nothingInCommon(baseline, candidate)
 	}
 	return list, nil
 }
@@ -57,12 +61,7 @@ func commonTasks(a, b *Results) []string {
 	return list
 }
 
-func changesOf(task string, from, to run) ([]Change, error) {
-	all, err := pairs(task, from, to)
-	if err != nil {
-		return nil, err
-	}
-	var list []Change
+func changesOf(task string, all []pair) (list []Change) {
 	for _, p := range all {
 		if p.same() {
 			continue
@@ -72,7 +71,7 @@ func changesOf(task string, from, to run) ([]Change, error) {
 			Baseline: p.base.texts(), Candidate: p.cand.texts(), Scores: [2]map[string]float64{p.base.Scores, p.cand.Scores},
 		})
 	}
-	return list, nil
+	return list
 }
 
 // texts returns what is shown to people as a sample's answers: the error of the sample, its

@@ -104,10 +104,14 @@ func compare(baseline, candidate string, margin float64, sameTasks bool) ([]Comp
 		list, tests = append(list, compared...), append(tests, observed...)
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("compare %s and %s: they have no task in common", baseline, candidate)
+		return nil, nothingInCommon(baseline, candidate)
 	}
 	setVerdicts(list, tests)
 	return list, nil
+}
+
+func nothingInCommon(baseline, candidate string) error {
+	return fmt.Errorf("compare %s and %s: they have no task in common, or no row of one", baseline, candidate)
 }
 
 // sameScores reports whether two runs have scores of a task by the same metrics and filters. It is

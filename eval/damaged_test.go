@@ -166,6 +166,15 @@ func TestRowsThatCannotBeCompared(t *testing.T) {
 		require.ErrorContains(t, err, "is damaged: it has 2 samples of 2 rows")
 	}
 	edit(b, func(int, *eval.Sample) bool { return true })
+	later := scoredRun(t, runs, "later", s, yes)
+	edit(later, func(_ int, sample *eval.Sample) bool {
+		sample.DocID += 100
+		return true
+	})
+	for _, task := range []string{"a", ""} {
+		_, err := eval.Changes(task, a, later)
+		require.ErrorContains(t, err, "they have no task in common, or no row of one")
+	}
 	none := scoredRun(t, runs, "none", s, func(string) []string { return nil })
 	for _, dirs := range [][2]string{{a, none}, {none, a}, {none, none}} {
 		list, err := eval.Compare(dirs[0], dirs[1], -1)

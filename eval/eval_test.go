@@ -218,6 +218,8 @@ func TestOtherPromptsAreRefused(t *testing.T) {
 	other := answered(t, []*eval.Set{load(t, "choices", 3)}, 4, engine.Options{})
 	_, err = eval.Compare(base, other, -1)
 	require.ErrorContains(t, err, "no task in common")
+	_, err = eval.Changes("", base, other)
+	require.ErrorContains(t, err, "no task in common")
 }
 
 // TestRowsWithoutAnAnswer checks that a failed row does not count as a wrong answer, that too many

@@ -211,7 +211,9 @@ func TestLostRequests(t *testing.T) {
 		answers := make([]response, 2)
 		var asking sync.WaitGroup
 		for i := range answers {
-			asking.Go(func() { answers[i] = b.send(t, http.MethodPost, "/v1/completions", `{"model":"tiny","prompt":"Once","max_tokens":300}`) })
+			asking.Go(func() {
+				answers[i] = b.send(t, http.MethodPost, "/v1/completions", `{"model":"tiny","prompt":"Once","max_tokens":300}`)
+			})
 			<-h.began
 		}
 		all, err := q.Batches(t.Context())
