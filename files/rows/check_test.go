@@ -35,8 +35,9 @@ func TestResultsAreChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := CheckResult([]byte(c.text), "b", 2, sum)
+			failed, err := CheckResult([]byte(c.text), "b", 2, sum)
 			require.ErrorContains(t, err, c.want)
+			require.False(t, failed)
 		})
 	}
 }
