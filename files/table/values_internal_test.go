@@ -9,6 +9,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/deprecated"
+	"github.com/parquet-go/parquet-go/format"
 	"github.com/stretchr/testify/require"
 )
 
@@ -136,6 +137,42 @@ func TestNumbersOfParquet(t *testing.T) {
 		{1218936832, 10058, 2451545}: time.Date(2000, 1, 1, 12, 0, 0, 0, time.UTC),
 	} {
 		require.Equal(t, want, int96Time(parquet.ValueOf(i)))
+	}
+	// Values of a fixed length, which a damaged file may lack.
+	for _, c := range []struct {
+		logical format.LogicalTypeValue
+		t       parquet.Type
+		v       parquet.Value
+		kind    Kind
+		want    string
+	}{
+		{&format.UUIDType{}, parquet.ByteArrayType, parquet.ValueOf([]byte("0123456789abcdef")), String, `"30313233-3435-3637-3839-616263646566"`},
+		{&format.UUIDType{}, parquet.ByteArrayType, parquet.ValueOf([]byte("0123456789abcde")), String, ""},
+		{&format.Float16Type{}, parquet.ByteArrayType, parquet.ValueOf([]byte{0, 0x3C}), Number, "1"},
+		{&format.Float16Type{}, parquet.ByteArrayType, parquet.ValueOf([]byte{0}), Number, ""},
+		{&format.JsonType{}, parquet.ByteArrayType, parquet.ValueOf([]byte(`[1, 2]`)), JSON, "[1, 2]"},
+		{&format.JsonType{}, parquet.ByteArrayType, parquet.ValueOf([]byte(`[1`)), JSON, ""},
+		{&format.JsonType{}, parquet.ByteArrayType, parquet.ValueOf([]byte("\"\xff\"")), JSON, ""},
+		{&format.StringType{}, parquet.ByteArrayType, parquet.ValueOf([]byte("a\"")), String, `"a\""`},
+		{&format.DateType{}, parquet.Int32Type, parquet.ValueOf(int32(-1)), String, `"1969-12-31"`},
+		{&format.IntType{BitWidth: 8, IsSigned: true}, parquet.Int32Type, parquet.ValueOf(int32(-1)), Integer, "-1"},
+		{&format.IntType{BitWidth: 32}, parquet.Int32Type, parquet.ValueOf(int32(-1)), Integer, "4294967295"},
+		{nil, parquet.BooleanType, parquet.ValueOf(true), Boolean, "true"},
+		{nil, parquet.FloatType, parquet.ValueOf(float32(0.1)), Number, "0.1"},
+		{nil, parquet.DoubleType, parquet.ValueOf(0.1), Number, "0.1"},
+		{nil, parquet.Int96Type, parquet.ValueOf(deprecated.Int96{5, 0, 2440589}), String, `"1970-01-02T00:00:00.000000005"`},
+		{nil, parquet.ByteArrayType, parquet.ValueOf([]byte{0xFF, 0}), String, `"/wA="`},
+	} {
+		leaf, err := newLeafType(c.t, c.logical)
+		require.NoError(t, err)
+		require.Equal(t, c.kind, leaf.kind)
+		text, err := leaf.append(nil, c.v)
+		if c.want == "" {
+			require.Error(t, err)
+		} else {
+			require.NoError(t, err)
+			require.Equal(t, c.want, string(text))
+		}
 	}
 	text, err := bytesText(parquet.ValueOf([]byte("é")))
 	require.NoError(t, err)
