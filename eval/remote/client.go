@@ -173,8 +173,6 @@ func (c *Client) ask(ctx context.Context, e openai.Endpoint, raw json.RawMessage
 	if err != nil {
 		return a, err
 	}
-	waits := backoff.NewExponentialBackOff()
-	waits.InitialInterval, waits.Multiplier, waits.MaxInterval = c.options.FirstWait, 2, maxWait
 	text, err := backoff.Retry(ctx, func() ([]byte, error) {
 		a.attempts++
 		start := time.Now()
@@ -190,7 +188,7 @@ func (c *Client) ask(ctx context.Context, e openai.Endpoint, raw json.RawMessage
 			return nil, &backoff.RetryAfterError{Duration: wait}
 		}
 		return text, err
-	}, backoff.WithBackOff(waits), backoff.WithMaxTries(uint(c.options.Attempts)), backoff.WithMaxElapsedTime(0)) //nolint:gosec // Attempts is small
+	}, backoff.WithBackOff(c.waits()), backoff.WithMaxTries(uint(c.options.Attempts)), backoff.WithMaxElapsedTime(0)) //nolint:gosec // Attempts is small
 	if err != nil {
 		if ctx.Err() != nil {
 			return a, ctx.Err()
@@ -199,6 +197,13 @@ func (c *Client) ask(ctx context.Context, e openai.Endpoint, raw json.RawMessage
 	}
 	a.body = text
 	return a, nil
+}
+
+// waits returns the waits between the attempts of a request.
+func (c *Client) waits() *backoff.ExponentialBackOff {
+	waits := backoff.NewExponentialBackOff()
+	waits.InitialInterval, waits.Multiplier, waits.MaxInterval = c.options.FirstWait, 2, maxWait
+	return waits
 }
 
 // read reads the fields of an answer that the client needs. An answer without a choice is an error.
