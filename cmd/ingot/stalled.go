@@ -37,7 +37,7 @@ func (s *stalls) look(ctx context.Context, status queue.Status) {
 	}
 	text := reason
 	if reason == "" {
-		text = "workers take the rows again"
+		text = "workers take the rows now"
 	}
 	s.reason = reason
 	fmt.Fprintln(s.out, text) //nolint:errcheck // a note is best effort

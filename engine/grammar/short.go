@@ -23,7 +23,11 @@ func ShortSchema(text string) (string, error) {
 	p := &shortParser{text: text}
 	schema, err := p.properties(0)
 	if err == nil && p.more() {
-		err = p.fail("found %q where a comma is expected", p.text[p.pos:p.pos+1])
+		what := "a comma"
+		if p.text[p.pos] == '|' {
+			what += " or, before the values of a property, a colon"
+		}
+		err = p.fail("found %q where %s is expected", p.text[p.pos:p.pos+1], what)
 	}
 	if err != nil {
 		return "", err

@@ -42,6 +42,7 @@ func TestShortSchemaErrors(t *testing.T) {
 		"a, a":                     `schema "a, a": offset 4: the name "a" occurs twice`,
 		"a:{b":                     `schema "a:{b": offset 4: a closing brace is expected`,
 		`a:"x`:                     `schema "a:\"x": offset 3: a quote is not closed`,
+		"label good|bad":           `schema "label good|bad": offset 10: found "|" where a comma or, before the values of a property, a colon is expected`,
 		"a b}":                     `schema "a b}": offset 3: found "}" where a comma is expected`,
 		"a:string[]?":              `schema "a:string[]?": offset 10: found "?" where a comma is expected`,
 	} {

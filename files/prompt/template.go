@@ -17,6 +17,7 @@ import (
 	template "github.com/DataDog/datadog-agent/pkg/template/text"
 
 	"github.com/ingot-run/ingot/files/table"
+	"github.com/ingot-run/ingot/internal/textfmt"
 	"github.com/ingot-run/ingot/openai"
 )
 
@@ -106,7 +107,7 @@ func (t *Template) AddFile(where, text string) error {
 func (t *Template) Check(columns []string) error {
 	for _, name := range t.columns {
 		if !slices.Contains(columns, name) {
-			return fmt.Errorf("there is no column %q: the columns are %s%s", name, table.Quoted(columns), table.DelimiterHint(columns))
+			return fmt.Errorf("there is no column %q: the columns are %s%s%s", name, table.Quoted(columns), table.DelimiterHint(columns), textfmt.DidYouMean(name, columns))
 		}
 	}
 	return nil

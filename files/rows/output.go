@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -73,6 +74,9 @@ func OpenOutput(path, batch string) (*Output, error) {
 		mode = os.O_WRONLY // a pipe that its writer could read as well would never break
 	}
 	f, err := os.OpenFile(path, mode|os.O_APPEND, 0o644)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("the folder %s for the output does not exist: make it, or give another path", filepath.Dir(path))
+	}
 	if err != nil {
 		return nil, err
 	}

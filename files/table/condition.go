@@ -3,9 +3,11 @@ package table
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/ingot-run/ingot/files/where"
+	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
 type condition struct {
@@ -13,12 +15,21 @@ type condition struct {
 	program *where.Condition
 }
 
+// unknownName is what package where reports about a column that does not exist.
+var unknownName = regexp.MustCompile(`^unknown name (\w+)`)
+
 func newCondition(source string, columns []string) (*condition, error) {
 	program, err := where.Compile(source, columns)
 	if err != nil {
 		text := err.Error()
+		if strings.HasPrefix(text, `unexpected token Operator("=")`) {
+			text += "; == compares"
+		}
 		if columns != nil {
 			text += "; the columns are " + Quoted(columns) + DelimiterHint(columns)
+			if m := unknownName.FindStringSubmatch(text); m != nil {
+				text += textfmt.DidYouMean(m[1], columns)
+			}
 		}
 		return nil, fmt.Errorf("condition %q: %s", source, text)
 	}
