@@ -112,7 +112,7 @@ harness: ## install lm-eval in .tools, and print the share of its task files tha
 	python3 -m venv .tools/lm-eval
 	.tools/lm-eval/bin/pip install -q lm-eval==0.4.13 rouge_score langdetect immutabledict sympy antlr4-python3-runtime==4.11 math-verify emoji
 	.tools/lm-eval/bin/python eval/testdata/share.py .tools/lm-eval/share.jsonl
-	INGOT_HARNESS=$(CURDIR)/.tools/lm-eval/share.jsonl $(TEST) -v -run ShareOfTaskFiles ./eval
+	PATH="$(CURDIR)/.tools/lm-eval/bin:$$PATH" INGOT_HARNESS=$(CURDIR)/.tools/lm-eval/share.jsonl $(TEST) -v -timeout 45m -run ShareOfTaskFiles ./eval
 
 .PHONY: long
 long: programs ## run all tests, including those that take minutes, such as killing workers, and cmd/ingot with the race detector

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/ingot-run/ingot/eval"
 	"github.com/ingot-run/ingot/eval/task"
+	"github.com/ingot-run/ingot/eval/taskcode"
 )
 
 // harnessCase is a run of lm-evaluation-harness that testdata/record.py has recorded.
@@ -25,6 +27,7 @@ type harnessCase struct {
 	Chat      bool              `json:"chat"`
 	Multiturn bool              `json:"multiturn"`
 	Refused   string            `json:"refused"`   // part of our error if we refuse what the harness runs
+	Python    bool              `json:"python"`    // the task's functions run in Python
 	Undecided bool              `json:"undecided"` // some scores need algebra and are not compared
 	Bootstrap int               `json:"bootstrap"` // number of the harness's samples for standard errors if it is not ours
 	Asked     []struct {
@@ -73,9 +76,28 @@ func (c *harnessCase) check(t *testing.T) {
 	if c.Run != "" {
 		name = c.Run
 	}
-	tasks, groups, err := task.ReadAll([]string{filepath.Join(folder, name+".yaml")})
+	var python *taskcode.Process
+	if c.Python {
+		python = pythonProcess(t)
+	}
+	tasks, groups, err := task.ReadAll([]string{filepath.Join(folder, name+".yaml")}, python)
 	require.NoError(t, err)
 	c.compare(t, t.TempDir(), tasks, groups)
+}
+
+// pythonProcess returns a process for the functions of tasks. It has network if the system does not
+// allow to start one without.
+func pythonProcess(t *testing.T) *taskcode.Process {
+	t.Helper()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("tasks with functions in Python are not tested: install python3")
+	}
+	p := &taskcode.Process{}
+	if p.Start() != nil {
+		p = &taskcode.Process{Unsandboxed: true}
+	}
+	t.Cleanup(p.Close)
+	return p
 }
 
 // testingT is a *testing.T, or what takes its place where a failure is counted.

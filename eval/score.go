@@ -170,7 +170,7 @@ func (s Sample) scoredBy(item *Item, r task.Response) Sample {
 		s.Failed = err.Error()
 		return s
 	}
-	s.Scores, s.Undecided = scores.Values, scores.Undecided
+	s.Scores, s.Weights, s.Undecided = scores.Values, scores.Weights, scores.Undecided
 	return s
 }
 
@@ -221,7 +221,7 @@ func (s *Set) choice(base Sample, item *Item, given []*answer) Sample {
 		base.Logprobs, base.Choices = append(base.Logprobs, total), append(base.Choices, s.choiceText(p, i))
 	}
 	if p.Score != nil {
-		return base.scoredBy(item, task.Response{Logprobs: base.Logprobs})
+		return base.scoredBy(item, task.Response{Logprobs: base.Logprobs, Greedy: likely})
 	}
 	plain := func(i int) string { return base.Choices[i] }
 	for _, m := range s.Metrics {
@@ -268,7 +268,11 @@ func (s *Set) likelihood(base Sample, item *Item, a *answer) Sample {
 		text = p.Counted
 	}
 	if p.Score != nil {
-		return base.scoredBy(item, task.Response{Logprobs: []float64{total}})
+		r := task.Response{Logprobs: []float64{total}}
+		if s.Type == task.LogLikelihood {
+			r.Greedy = []bool{greedy}
+		}
+		return base.scoredBy(item, r)
 	}
 	base.Logprob, base.Weights = total, map[string]float64{}
 	for _, m := range s.Metrics {

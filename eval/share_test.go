@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/eval/task"
+	"github.com/ingot-run/ingot/eval/taskcode"
 )
 
 // shareCase is a task file of the harness, and what the harness computes for two made-up rows.
@@ -27,9 +28,9 @@ type shareCase struct {
 	Examples []json.RawMessage `json:"examples"`
 }
 
-// TestShareOfTaskFiles prints the share of the task files of lm-eval that run here: the prompts,
-// targets and scores of two made-up rows are the harness's. The other files are counted by reason.
-// `make harness` records what the harness computes.
+// TestShareOfTaskFiles prints the share of the task files of lm-eval that run here, without and
+// with Python: prompts, targets and scores of the rows are the harness's. The other files are
+// counted by reason. `make harness` records what the harness computes.
 func TestShareOfTaskFiles(t *testing.T) {
 	recorded := os.Getenv("INGOT_HARNESS")
 	if recorded == "" {
@@ -47,24 +48,41 @@ func TestShareOfTaskFiles(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(lines.Bytes(), &head))
 	require.Equal(t, "0.4.13", head.Version)
-	all, reasons := 0, map[string][]string{}
+	var all []shareCase
 	for lines.Scan() {
 		var c shareCase
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &c))
-		all++
-		if reason := c.run(t, head.Folder); reason != "" {
-			reasons[reason] = append(reasons[reason], c.File)
-		}
+		all = append(all, c)
 	}
 	require.NoError(t, lines.Err())
-	require.Positive(t, all)
-	others := 0
+	require.NotEmpty(t, all)
+	left := share(t, "without Python", len(all), all, func(c *shareCase) string { return c.run(t, head.Folder, nil) })
+	python := pythonProcess(t)
+	share(t, "with Python", len(all), left, func(c *shareCase) string {
+		reason := c.run(t, head.Folder, python)
+		if python.Start() != nil { // a function ended the process
+			python = pythonProcess(t)
+		}
+		return reason
+	})
+}
+
+// share runs cases and prints the share of task files that run: of the others, run returns the
+// reason. It returns them.
+func share(t *testing.T, how string, all int, cases []shareCase, run func(*shareCase) string) (left []shareCase) {
+	t.Helper()
+	reasons := map[string][]string{}
+	for i := range cases {
+		if reason := run(&cases[i]); reason != "" {
+			reasons[reason] = append(reasons[reason], cases[i].File)
+			left = append(left, cases[i])
+		}
+	}
 	for _, reason := range slices.SortedFunc(maps.Keys(reasons), func(a, b string) int { return cmp.Compare(len(reasons[b]), len(reasons[a])) }) {
-		others += len(reasons[reason])
 		t.Logf("%5d %s (%s)", len(reasons[reason]), reason, reasons[reason][0])
 	}
-	share := float64(all-others) / float64(all)
-	t.Logf("%d of %d task files run: %.1f %%", all-others, all, 100*share)
+	t.Logf("%s, %d of %d task files run: %.1f %%", how, all-len(left), all, 100*float64(all-len(left))/float64(all))
+	return left
 }
 
 // failure ends a comparison; its message is the reason why a task does not run.
@@ -75,7 +93,7 @@ func (f *failure) FailNow()                          { panic(f) }
 func (f *failure) Helper()                           {}
 
 // run returns the reason why a task does not run, or an empty text.
-func (c *shareCase) run(t *testing.T, folder string) (reason string) {
+func (c *shareCase) run(t *testing.T, folder string, python *taskcode.Process) (reason string) {
 	if c.Reason != "" {
 		return kindOf(c.Reason)
 	}
@@ -90,7 +108,7 @@ func (c *shareCase) run(t *testing.T, folder string) (reason string) {
 			panic(v)
 		}
 	}()
-	one, err := task.Read(filepath.Join(folder, c.File))
+	one, err := task.ReadTrusted(filepath.Join(folder, c.File), python)
 	if err != nil {
 		return kindOf(strings.TrimPrefix(err.Error(), "read task "+folder+"/"))
 	}
@@ -129,5 +147,5 @@ var (
 // kindOf returns a message without what differs between tasks.
 func kindOf(message string) string {
 	message = quoted.ReplaceAllString(place.ReplaceAllString(message, ""), "…")
-	return message[:min(len(message), 100)]
+	return strings.ToValidUTF8(message[:min(len(message), 100)], "")
 }

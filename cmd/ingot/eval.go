@@ -13,6 +13,7 @@ import (
 	"github.com/ingot-run/ingot/eval"
 	"github.com/ingot-run/ingot/eval/report"
 	"github.com/ingot-run/ingot/eval/task"
+	"github.com/ingot-run/ingot/eval/taskcode"
 	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
@@ -47,6 +48,7 @@ type evalRun struct {
 	chat       bool
 	multiturn  bool
 	cache      string
+	trust      string // "sandboxed" or "unsandboxed" if Python functions of tasks may run
 	settings   eval.Settings
 	report     summaryFlags
 	who, judge answerer
@@ -68,10 +70,25 @@ func (e *evalRun) add(flags *pflag.FlagSet) {
 	flags.StringVar(&e.judge.name, "judge-model-name", "", "score those answers with the model that workers, or the judge's server, serve as `NAME`")
 	flags.StringVar(&e.judge.url, "judge-base-url", "", "score those answers with the server at `URL`")
 	flags.StringVar(&e.judge.key, "judge-api-key-env", openAIKey, "read the API key of the judge's server from the environment variable `NAME`")
+	flags.StringVar(&e.trust, "trust-task-code", "", "run the Python functions of the tasks that Ingot does not have, with python3: they can read and write your files, and have no network unless `MODE` is unsandboxed")
+	flags.Lookup("trust-task-code").NoOptDefVal = sandboxed
 	config.AddFlag(flags, config.Redis)
 	config.AddFlag(flags, config.Alias)
 	e.report.add(flags, " and the scores")
 	addEngineFlags(flags)
+}
+
+const sandboxed = "sandboxed"
+
+// python returns the process for Python functions of tasks, or nil if they may not run.
+func (e *evalRun) python() (*taskcode.Process, error) {
+	switch e.trust {
+	case "":
+		return nil, nil //nolint:nilnil // no process refuses Python functions
+	case sandboxed, "unsandboxed":
+		return &taskcode.Process{Unsandboxed: e.trust != sandboxed}, nil
+	}
+	return nil, usagef("--trust-task-code is %q, but must be sandboxed (as without a value) or unsandboxed", e.trust)
 }
 
 func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
@@ -88,7 +105,12 @@ func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 			return usagef("--%s is %d: it must be at least 0", c.flag, c.n)
 		}
 	}
-	tasks, groups, err := task.ReadAll(paths)
+	python, err := e.python()
+	if err != nil {
+		return err
+	}
+	defer python.Close()
+	tasks, groups, err := task.ReadAll(paths, python)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -260,4 +261,33 @@ generation_kwargs: {max_gen_toks: 12, until: [], temperature: 1.5, seed: 7}
 	require.Len(t, texts, 4)
 	// The seed of row 1 is that which "ingot run --seed 7" gives it.
 	require.Contains(t, readFile(t, filepath.Join(run, eval.RequestsFile)), `"seed":`+strconv.FormatInt(prompt.RowSeed("7", 1), 10)+`,`)
+}
+
+// TestTrustTaskCode runs a task with a Python function, which is refused without --trust-task-code.
+func TestTrustTaskCode(t *testing.T) {
+	t.Parallel()
+	task, run := quiz(t), filepath.Join(t.TempDir(), "run")
+	text := strings.Replace(readFile(t, task), "doc_to_text: question", "doc_to_text: !function ask.loudly", 1)
+	require.NoError(t, os.WriteFile(task, []byte(text), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(task), "ask.py"), []byte("def loudly(doc):\n    return doc['question'].upper()\n"), 0o600))
+	evaluate := func(trust ...string) result {
+		return ingot(t, "", append([]string{"eval", "run", task, "-o", run, "--model", tinyLlama, "--limit", "2"}, trust...)...)
+	}
+	r := evaluate()
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, `doc_to_text: the Python function "ask.loudly" is not supported: --trust-task-code runs it with python3`)
+	r = evaluate("--trust-task-code=yes")
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.stderr, `--trust-task-code is "yes"`)
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("--trust-task-code is not tested with Python: install python3")
+	}
+	r = evaluate("--trust-task-code=unsandboxed")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	samples, err := eval.ReadSamples(run, "quiz")
+	require.NoError(t, err)
+	require.Len(t, samples, 2)
+	for _, s := range samples {
+		require.Equal(t, strings.ToUpper(s.Context), s.Context)
+	}
 }

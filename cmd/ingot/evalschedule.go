@@ -88,7 +88,7 @@ type unansweredError struct{ error }
 func (e *unansweredError) Unwrap() error { return e.error }
 
 func (n *nightly) judge(ctx context.Context, e *schedule.Entry, run string) (o schedule.Outcome, err error) {
-	tasks, groups, err := task.ReadAll(e.Tasks)
+	tasks, groups, err := task.ReadAll(e.Tasks, nil)
 	if err != nil {
 		return o, err
 	}

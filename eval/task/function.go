@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 
@@ -21,6 +22,7 @@ type rowsFunction func(rows []*ordered.Object) ([]*ordered.Object, error)
 
 // resultsFunction scores rows with metrics of its own: the key process_results.
 type resultsFunction struct {
+	partial bool                                                  // some scores are not the harness's: if Python functions may run, they do
 	metrics map[string]string                                     // aggregation of each metric
 	prepare func(row *ordered.Object, p *Prompt) error            // adds to a prompt what scoring needs; nil for nothing
 	score   func(row *ordered.Object, r Response) (Scores, error) // nil if another package scores the rows
@@ -29,6 +31,7 @@ type resultsFunction struct {
 // Scores are the scores of a row by the task's own metrics.
 type Scores struct {
 	Values    map[string]float64 // by metric
+	Weights   map[string]float64 // by metric whose scores are weighted
 	Undecided []string           // metrics whose value may not be the harness's
 }
 
@@ -36,6 +39,7 @@ type Scores struct {
 type Response struct {
 	Answers  []string  // after the filters, if answers are generated
 	Logprobs []float64 // log-probabilities of the choices or of the target
+	Greedy   []bool    // whether each token of these is the likeliest; nil for whole texts
 }
 
 // Answer returns the first answer.
@@ -59,7 +63,7 @@ var functions = []struct {
 	{"", `preprocess_winogrande\.doc_to_choice`, fieldFunction(winograndeBeginnings)},
 	{"", `preprocess_wikitext\.wikitext_detokenizer`, fieldFunction(wikitextPage)},
 	{"wikitext", `preprocess_wikitext\.process_results`, resultsFunction{metrics: metrics[Perplexity], prepare: wikitextCounted}},
-	{"(leaderboard_)?ifeval", `utils\.process_results`, resultsFunction{metrics: instructionMetrics, prepare: readInstructions}},
+	{"(leaderboard_)?ifeval", `utils\.process_results`, resultsFunction{partial: true, metrics: instructionMetrics, prepare: readInstructions}},
 	{"truthfulqa_mc2", `utils\.process_results_mc2`, resultsFunction{metrics: map[string]string{"acc": "mean"}, score: truthfulMass}},
 	{"truthfulqa_gen", `utils\.process_docs_gen`, eachRow(truthfulRow)},
 	{"truthfulqa_gen", `utils\.process_results_gen`, resultsFunction{metrics: truthfulMetrics, score: truthfulScore}},
@@ -74,7 +78,7 @@ var functions = []struct {
 	{"leaderboard_musr_.*", `utils\.doc_to_text`, fieldFunction(musrQuestion)},
 	{"leaderboard_math_.*", `utils\.doc_to_text`, fieldFunction(mathQuestion)},
 	{"leaderboard_math_.*", `utils\.process_docs`, eachRow(mathRow)},
-	{"leaderboard_math_.*", `utils\.process_results`, resultsFunction{metrics: mathMetrics, score: mathScore}},
+	{"leaderboard_math_.*", `utils\.process_results`, resultsFunction{partial: true, metrics: mathMetrics, score: mathScore}},
 	{"leaderboard_mmlu_pro", `utils\.doc_to_text`, fieldFunction(mmluProQuestion)},
 	{"leaderboard_mmlu_pro", `utils\.doc_to_choice`, fieldFunction(mmluProLetters)},
 	{"global_mmlu_full_.*", `utils\.process_(.*)`, rowsOf("subject")},
@@ -95,7 +99,28 @@ func functionName(n *yaml.Node) (name string, ok bool) {
 }
 
 // findFunction returns the function of a task that is of type T.
-func findFunction[T any](task, name string) (found T, err error) {
+func findFunction[T any](r *reader, name string) (T, error) {
+	found, err := knownFunction[T](r.task.Name, name)
+	known, _ := any(found).(resultsFunction)
+	switch {
+	case err == nil && (r.python == nil || !known.partial):
+		return found, nil
+	case r.python == nil:
+		return found, fmt.Errorf("%w: --trust-task-code runs it with python3", err)
+	}
+	file, function := r.pythonFile(name)
+	if _, missing := os.Stat(file); missing != nil && err == nil {
+		return found, nil
+	}
+	if err := r.python.Start(); err != nil {
+		return found, fmt.Errorf("run the Python function %q: %w", name, err)
+	}
+	made, _ := pythonFunction(r.python, any(found), file, function).(T)
+	return made, nil
+}
+
+// knownFunction returns a function of the table.
+func knownFunction[T any](task, name string) (found T, err error) {
 	for _, f := range functions {
 		if f.task != "" && !regexp.MustCompile("^("+f.task+")$").MatchString(task) {
 			continue

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/ingot-run/ingot/eval/taskcode"
 )
 
 // Group is a group of tasks whose scores are combined into one.
@@ -36,8 +38,10 @@ type GroupMetric struct {
 // ReadAll reads tasks and groups of tasks. paths are paths of files or names of built-in tasks. The
 // tasks of a group are found by name in the folder of the group's file, in its subfolders, and
 // among the built-in tasks. Each task is returned once, in the order of first appearance.
-func ReadAll(paths []string) ([]*Task, []Group, error) {
-	c := collection{byPath: map[string]bool{}, folders: map[string]map[string][]string{}}
+//
+// python runs functions of tasks, as in ReadTrusted.
+func ReadAll(paths []string, python *taskcode.Process) ([]*Task, []Group, error) {
+	c := collection{python: python, byPath: map[string]bool{}, folders: map[string]map[string][]string{}}
 	for _, path := range paths {
 		if err := c.add(path); err != nil {
 			return nil, nil, err
@@ -47,6 +51,7 @@ func ReadAll(paths []string) ([]*Task, []Group, error) {
 }
 
 type collection struct {
+	python  *taskcode.Process
 	tasks   []*Task
 	groups  []Group
 	byPath  map[string]bool
@@ -73,7 +78,7 @@ func (c *collection) add(path string) error {
 }
 
 func (c *collection) addTask(path string) error {
-	t, err := Read(path)
+	t, err := ReadTrusted(path, c.python)
 	if err != nil {
 		return err
 	}

@@ -164,7 +164,7 @@ func TestGroups(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
-	tasks, groups, err := ReadAll([]string{filepath.Join(folder, "a.yaml"), filepath.Join(folder, "all.yaml")})
+	tasks, groups, err := ReadAll([]string{filepath.Join(folder, "a.yaml"), filepath.Join(folder, "all.yaml")}, nil)
 	require.NoError(t, err)
 	var found []string
 	for _, task := range tasks {
@@ -181,10 +181,10 @@ func TestGroups(t *testing.T) {
 		"inline.yaml": `the key "num_fewshot" of a group's task is not supported`, "median.yaml": `aggregation "median" is not supported`, "missing.yaml": "no such file",
 		"nan.yaml": "a weight above 0", "inf.yaml": "a weight above 0",
 	} {
-		_, _, err := ReadAll([]string{filepath.Join(folder, name)})
+		_, _, err := ReadAll([]string{filepath.Join(folder, name)}, nil)
 		require.ErrorContains(t, err, says)
 	}
-	_, _, err = ReadAll([]string{filepath.Join(folder, "a.yaml"), folder + "/sub/../a.yaml"})
+	_, _, err = ReadAll([]string{filepath.Join(folder, "a.yaml"), folder + "/sub/../a.yaml"}, nil)
 	require.ErrorContains(t, err, "another task has the same name")
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/ingot-run/ingot/eval/taskcode"
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
@@ -25,7 +26,11 @@ const maxName = 200
 
 // Read reads a task file. Errors name the file, the line and the key. An error wraps ErrUnsupported
 // if the file uses a feature of the harness that this package lacks.
-func Read(path string) (*Task, error) {
+func Read(path string) (*Task, error) { return ReadTrusted(path, nil) }
+
+// ReadTrusted reads a task file as Read does. Python functions that Ingot does not have run in
+// python; nil refuses them.
+func ReadTrusted(path string, python *taskcode.Process) (*Task, error) {
 	keys, err := readKeys(path, nil)
 	if err != nil {
 		return nil, err
@@ -34,10 +39,11 @@ func Read(path string) (*Task, error) {
 		Path: path, Form: Form{TargetDelimiter: " ", ShotDelimiter: "\n\n"}, Repeats: 1, Margin: DefaultMargin, Multiturn: true, ShotSeed: DefaultShotSeed,
 		Generation: Generation{MaxTokens: DefaultMaxTokens},
 	}
-	r := reader{task: t, path: path, folder: filepath.Dir(path)}
+	r := reader{task: t, path: path, folder: filepath.Dir(path), python: python}
 	names := slices.Sorted(maps.Keys(keys))
 	slices.SortStableFunc(names, func(a, b string) int { return first(a) - first(b) })
 	for _, name := range names {
+		r.here = filepath.Dir(keys[name].file)
 		if err := r.key(name, keys[name].Node); err != nil {
 			return nil, fmt.Errorf("read task %s:%d: %s: %w", keys[name].file, keys[name].Line, name, err)
 		}
@@ -136,6 +142,8 @@ type reader struct {
 	task   *Task
 	path   string
 	folder string
+	here   string // folder of the file with the key that is read: a file that the task includes may be elsewhere
+	python *taskcode.Process
 	until  bool // the task has stop strings
 
 	dataset   string            // value of dataset_path
@@ -154,7 +162,7 @@ var withFunctions = []string{"doc_to_text", "doc_to_target", "doc_to_choice", "p
 
 // key reads one key of a task file.
 func (r *reader) key(name string, n *yaml.Node) error {
-	if function, ok := functionName(n); ok && !slices.Contains(withFunctions, name) {
+	if function, ok := functionName(n); ok && !slices.Contains(withFunctions, name) && !slices.Contains(ignored, name) {
 		return unsupportedFunction(function)
 	}
 	target, ok := r.targets()[name]
@@ -199,7 +207,7 @@ func functionTo[T any](r *reader, to *T) func(*yaml.Node) error {
 		name, ok := functionName(n)
 		switch {
 		case ok:
-			*to, err = findFunction[T](r.task.Name, name)
+			*to, err = findFunction[T](r, name)
 		case n.Tag != "!!null":
 			err = errors.New("the value must be a Python function (!function module.name)")
 		}
@@ -310,12 +318,16 @@ func (r *reader) examples(n *yaml.Node) error {
 // objects reads a YAML list of rows, or the list that a Python function returns.
 func (r *reader) objects(n *yaml.Node) ([]*ordered.Object, error) {
 	if name, ok := functionName(n); ok {
-		module, function, _ := strings.Cut(name, ".")
-		source, err := readFile(filepath.Join(r.folder, module+".py"))
+		file, function := r.pythonFile(name)
+		source, err := readFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("the examples are in a Python function: put its file beside the task, or give examples as rows: %w", err)
 		}
-		return listReturned(string(source), function)
+		rows, err := listReturned(string(source), function)
+		if err != nil && r.python != nil {
+			return pythonRows(r.python.Call(taskcode.Plain, file, function))
+		}
+		return rows, err
 	}
 	if n.Kind != yaml.SequenceNode {
 		return nil, errors.New("the value must be a list of rows")
@@ -402,8 +414,14 @@ func (r *reader) finish() error {
 	r.defaultFilter()
 	r.splitFiles()
 	known := metrics[t.Type]
-	if t.results.metrics != nil {
+	switch {
+	case t.results.metrics != nil:
 		known = t.results.metrics
+	case t.results.score != nil: // a Python function
+		known = map[string]string{}
+		for i := range t.Metrics {
+			known[t.Metrics[i].Name] = "mean"
+		}
 	}
 	return r.checkMetrics(known)
 }

@@ -187,3 +187,46 @@ CASES |= {
                                   "metric_list: [{metric: f1, aggregation: !function utils.weighted_f1_score, average: weighted, ignore_case: true}, {metric: acc, hf_evaluate: false}]\n",
                                   [{"q": f"{i}", "label": EVALUATED[i % len(EVALUATED)]} for i in range(20)])},
 }
+
+# Functions by hand, which run in Python here too.
+OWN = '''import datasets
+
+
+def process_docs(dataset: datasets.Dataset):
+    def changed(doc):
+        return {"question": doc["q"].upper(), "number": len(doc["a"])}
+
+    return dataset.filter(lambda doc: doc["q"][0] != "1").map(changed)
+
+
+def doc_to_text(doc):
+    return f"{doc['question']} ({doc['number']})"
+
+
+def doc_to_target(doc):
+    return doc["a"] + "."
+
+
+def doc_to_choice(doc):
+    return [doc["a"], doc["a"] + "0", "none"]
+
+
+def examples():
+    return [{"q": str(i), "a": str(i + 1), "question": "E", "number": i} for i in range(2)]
+
+
+def process_results(doc, results):
+    return {"acc": int(results[0].strip()[:1] == doc["a"][:1]), "length": len(results[0]) / 2}
+
+
+def process_choices(doc, results):
+    lls, greedy = zip(*results)
+    return {"acc": bool(greedy[0]), "margin": lls[0] - max(lls[1:])}
+'''
+FIELDS = "process_docs: !function utils.process_docs\ndoc_to_text: !function utils.doc_to_text\n"
+CASES |= {
+    "own_answers": {"python": True, "files": task("own_answers", FIELDS + "doc_to_target: !function utils.doc_to_target\nprocess_results: !function utils.process_results\nfewshot_config: {sampler: first_n, samples: !function utils.examples}\n"
+                                                  "metric_list: [{metric: acc, aggregation: mean}, {metric: length, aggregation: mean}]\n", SUMS) | {"utils.py": OWN}, "num_fewshot": 2, "answers": ["8", "12 ", "4", ""]},
+    "own_choices": {"python": True, "files": task("own_choices", PICK + FIELDS + "doc_to_choice: !function utils.doc_to_choice\ndoc_to_target: 0\nprocess_results: !function utils.process_choices\n"
+                                                  "metric_list: [{metric: acc, aggregation: mean}, {metric: margin, aggregation: mean}]\n", SUMS) | {"utils.py": OWN}},
+}

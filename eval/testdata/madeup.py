@@ -15,16 +15,21 @@ TRIES = 120
 KINDS = [
     (r"choices|options|endings|candidates|distractors|aliases|answers|targets$|_list$|list$|hypotheses|instruction_id", ["list", "literal", "texts", "pairs", "text"]),
     (r"labels$", ["ints", "letters", "list"]),
-    (r"^label$|gold|_idx$|index|^idx$|^id$|correct", ["int", "letter", "digit", "text", "bool", "list"]),
-    (r"^answer|answerkey|key$|^target|solution", ["letter", "int", "text", "list", "bool", "digit", "number"]),
+    (r"^label$|gold|_idx$|index|^idx$|^id$|correct", ["int", "count", "letter", "digit", "text", "bool", "list"]),
+    (r"^answer|answerkey|key$|^target|solution", ["letter", "int", "count", "text", "list", "bool", "digit", "number"]),
     (r"", ["text", "list", "int", "literal", "texts", "bool", "digit", "letter", "none", "pairs", "float", "dict"]),
 ]
 
 
 class Probe(str):
-    """A text that records what it is compared with: a task that keeps some rows of a data set names their subject so."""
+    """A text that records what it is compared with and which parts are read: a task that keeps some rows of a data set names their subject so."""
 
-    column, compared = "", None
+    column, compared, parts = "", None, None
+
+    def __getitem__(self, key):
+        if isinstance(key, str) and self.parts is not None:
+            self.parts.setdefault(self.column, set()).add(key)
+        return str.__getitem__(self, key)
 
     def __eq__(self, other):
         if isinstance(other, str) and not isinstance(other, Probe) and self.compared is not None:
@@ -48,7 +53,7 @@ def value(kind, name, i):
     return {
         "text": lambda: text(name, i), "list": lambda: [text(name, i, k) for k in range(4)], "literal": lambda: str([text(name, i, k) for k in range(4)]),
         "texts": lambda: {"text": [text(name, i, k) for k in range(4)], "label": list("ABCD")}, "ints": lambda: [1, 0, 0, 0], "letters": lambda: list("ABCD"),
-        "pairs": lambda: [{"text": text(name, i, k), "label": "ABCD"[k]} for k in range(4)], "int": lambda: i % 2, "letter": lambda: "AB"[i % 2],
+        "count": lambda: 1 + i % 2, "pairs": lambda: [{"text": text(name, i, k), "label": "ABCD"[k]} for k in range(4)], "int": lambda: i % 2, "letter": lambda: "AB"[i % 2],
         "digit": lambda: str(1 + i % 2), "bool": lambda: i % 2 == 0, "number": lambda: str(12 * i + 4), "none": lambda: None, "float": lambda: i + 0.5, "dict": lambda: {},
     }[kind]()
 
@@ -79,7 +84,7 @@ class Guess:
     """The columns of a task and the kinds of their values."""
 
     def __init__(self, config):
-        self.columns, self.compared, self.changed, self.changes = {}, {}, {}, None
+        self.columns, self.compared, self.parts, self.changed, self.changes = {}, {}, {}, {}, None
         names = ["doc_to_text", "doc_to_target", "doc_to_choice", "description", "gen_prefix"]
         fields = [config.get(n) for n in names] + [(config.get("fewshot_config") or {}).get(n) for n in names]
         for f in fields:
@@ -103,7 +108,7 @@ class Guess:
                 for name, v in row.items():
                     if isinstance(v, str):
                         row[name] = Probe(v)
-                        row[name].column, row[name].compared = name, self.compared
+                        row[name].column, row[name].compared, row[name].parts = name, self.compared, self.parts
         return made
 
     def learn(self, error):
@@ -112,6 +117,9 @@ class Guess:
         missing = re.search(r"'(\w+)' is undefined", message) or (isinstance(error, KeyError) and re.fullmatch(r"'(\w[\w -]*)'", message))
         if missing and self.add(missing[1]):
             return
+        for column, parts in self.parts.items():
+            if self.add(column, parts):
+                return
         for column, constants in self.compared.items():
             if column in self.columns and not isinstance(self.columns[column], tuple):
                 self.columns[column] = tuple(sorted(constants))

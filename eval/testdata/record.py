@@ -38,8 +38,8 @@ def record(name, case):
                                 system_instruction=case.get("system"), bootstrap_iters=case.get("bootstrap", 100_000))
         finally:
             os.chdir(old)
-    # The harness's own functions stay in its package: ours are chosen by their names.
-    files = {f: content for f, content in case["files"].items() if not f.endswith(".py")}
+    # The harness's own functions stay in its package: those in Go are chosen by their names.
+    files = {f: content for f, content in case["files"].items() if case.get("python") or not f.endswith(".py")}
     return {"name": name, **case, "files": files, "asked": invented.plain(model.asked), "samples": invented.samples(r["samples"]), "results": invented.results(r["results"])}
 
 

@@ -168,7 +168,7 @@ def search(config, known):
             attempt(config, guess.rows(ROWS + EXAMPLES, True), Rows)
             return guess, None
         except Exception as e:
-            seen = seen or e
+            seen = e
             guess.learn(e)
     return None, seen
 

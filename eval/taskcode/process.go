@@ -1,0 +1,217 @@
+// Package taskcode runs the Python functions of evaluation tasks, which are programs of other
+// people, with the user's python3. They run in a process of their own, with limits of time and
+// memory, and without network unless the user allows it. They can read and write the user's files.
+package taskcode
+
+import (
+	"bufio"
+	"cmp"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/ingot-run/ingot/internal/ordered"
+)
+
+//go:embed runner.py
+var runner string
+
+// callTime is the maximum time of a call. It includes the import of the function's file.
+const callTime = 2 * time.Minute
+
+// maxAnswer is the maximum size of a function's result in bytes.
+const maxAnswer = 1 << 30
+
+// Kind tells the process what a function gets.
+type Kind string
+
+// The kinds.
+const (
+	Plain   Kind = "call"    // the arguments as they are
+	Rows    Kind = "rows"    // a data set
+	Results Kind = "results" // a row and what the model gave for it
+)
+
+// Process is a Python process that runs functions of tasks. It is safe for
+// concurrent use; calls run one after another.
+type Process struct {
+	Unsandboxed bool // functions may use the network
+
+	mu      sync.Mutex
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Scanner
+	failed  error // why the process ended; later calls return it
+	timeout time.Duration
+}
+
+// Call calls a function of a Python file. name may have the form class.method.
+func (p *Process) Call(kind Kind, file, name string, args ...ordered.Value) (ordered.Value, error) {
+	if err := p.Start(); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	v, err := p.call(kind, file, name, args)
+	if err != nil {
+		return nil, fmt.Errorf("run the Python function %s of %s: %w", name, file, err)
+	}
+	return v, nil
+}
+
+func (p *Process) call(kind Kind, file, name string, args []ordered.Value) (ordered.Value, error) {
+	request := ordered.NewObject()
+	request.Set("kind", string(kind))
+	request.Set("file", file)
+	request.Set("function", name)
+	request.Set("args", args)
+	limit := callTime
+	if p.timeout > 0 {
+		limit = p.timeout
+	}
+	slow := time.AfterFunc(limit, func() { p.cmd.Process.Kill() }) //nolint:errcheck // it may have ended
+	_, err := p.in.Write(append(appendJSON(nil, request), '\n'))
+	if err == nil && !p.out.Scan() {
+		err = cmp.Or(p.out.Err(), io.EOF)
+	}
+	inTime := slow.Stop()
+	switch {
+	case !inTime:
+		p.failed = fmt.Errorf("it took longer than %v", limit)
+	case errors.Is(err, bufio.ErrTooLong):
+		p.failed = fmt.Errorf("its result is larger than %d bytes", maxAnswer)
+	case err != nil:
+		p.failed = fmt.Errorf("python3 ended: %w", errors.Join(p.cmd.Wait(), err))
+	}
+	if p.failed != nil {
+		return nil, p.failed
+	}
+	return value(p.out.Bytes())
+}
+
+// value reads the answer of the process.
+func value(line []byte) (ordered.Value, error) {
+	v, err := ordered.ParseJSON(line)
+	answer, ok := v.(*ordered.Object)
+	if err != nil || !ok {
+		return nil, fmt.Errorf("python3 answered %.60q", line)
+	}
+	if message, ok := answer.Get("error"); ok {
+		return nil, fmt.Errorf("%v", message)
+	}
+	v, _ = answer.Get("value")
+	return v, nil
+}
+
+// Start starts python3 if it does not run yet. It returns the error that has ended the process.
+func (p *Process) Start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil && p.failed == nil {
+		p.failed = p.start()
+	}
+	return p.failed
+}
+
+func (p *Process) start() error {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		return errors.New("python3 is not installed, or not in PATH")
+	}
+	cmd := exec.Command(python, "-B", "-c", runner) //nolint:noctx // calls have a time limit
+	if !p.Unsandboxed {
+		if cmd, err = sandboxed(cmd); err != nil {
+			return err
+		}
+	}
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start python3%s: %w", withoutNetwork(p.Unsandboxed), err)
+	}
+	p.cmd, p.in, p.out = cmd, in, bufio.NewScanner(out)
+	p.out.Buffer(nil, maxAnswer)
+	return nil
+}
+
+func withoutNetwork(unsandboxed bool) string {
+	if unsandboxed {
+		return ""
+	}
+	return " without network (--trust-task-code=unsandboxed starts it with network)"
+}
+
+// Close ends the process.
+func (p *Process) Close() {
+	if p == nil || p.cmd == nil {
+		return
+	}
+	p.in.Close()         //nolint:errcheck // the process is ended below
+	p.cmd.Process.Kill() //nolint:errcheck // it may have ended
+	p.cmd.Wait()         //nolint:errcheck // it was killed
+}
+
+// appendJSON appends a value as JSON. Objects keep the order of their keys, which functions can
+// see.
+func appendJSON(to []byte, v ordered.Value) []byte {
+	switch v := v.(type) {
+	case *ordered.Object:
+		to = append(to, '{')
+		first := true
+		for key, each := range v.All() {
+			if !first {
+				to = append(to, ',')
+			}
+			first = false
+			to = append(appendJSON(to, key), ':')
+			to = appendJSON(to, each)
+		}
+		return append(to, '}')
+	case []ordered.Value:
+		to = append(to, '[')
+		for i, each := range v {
+			if i > 0 {
+				to = append(to, ',')
+			}
+			to = appendJSON(to, each)
+		}
+		return append(to, ']')
+	case float64: // 1.0 stays a number with a point
+		text, err := json.Marshal(v)
+		if err != nil {
+			return append(to, "null"...)
+		}
+		if isWhole(text) {
+			text = append(text, ".0"...)
+		}
+		return append(to, text...)
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return append(to, "null"...)
+	}
+	return append(to, text...)
+}
+
+// isWhole reports whether a number has neither a point nor an exponent.
+func isWhole(number []byte) bool {
+	for _, c := range number {
+		if c == '.' || c == 'e' {
+			return false
+		}
+	}
+	return true
+}

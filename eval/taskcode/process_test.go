@@ -1,0 +1,165 @@
+package taskcode
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/internal/ordered"
+)
+
+const source = `
+import random
+import socket
+import sys
+
+import datasets
+
+
+def keys(doc):
+    print("noise")
+    return list(doc)
+
+def values(doc):
+    return {"whole": isinstance(doc["whole"], int), "real": isinstance(doc["real"], float), "none": doc["none"], "nan": float("nan")}
+
+def process_docs(dataset: datasets.Dataset):
+    def number(doc, i):
+        return {"i": i, "names": dataset.column_names}
+    return dataset.filter(lambda d: d["keep"]).map(number, with_indices=True)
+
+def process_results(doc, results):
+    (ll, greedy), answer = results
+    return {"acc": ll > -2 and greedy, "all": [True, False], "n": len(answer)}
+
+def drawn(doc):
+    return random.random()
+
+def connect(doc):
+    socket.create_connection(("127.0.0.1", doc["port"]), timeout=1)
+
+def endless(doc):
+    while True:
+        pass
+
+def ends(doc):
+    sys.exit("over")
+
+def large(doc):
+    return len(bytearray(8 << 30))
+
+class Text:
+    @staticmethod
+    def of(doc):
+        return "é" + doc["text"]
+`
+
+// start returns a process and the file of the functions above.
+func start(t *testing.T) (*Process, string) {
+	t.Helper()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("Python functions of tasks are not tested: install python3")
+	}
+	p := &Process{}
+	if p.Start() != nil { // a container may not have network namespaces
+		p = &Process{Unsandboxed: true}
+		require.NoError(t, p.Start())
+	}
+	t.Cleanup(p.Close)
+	file := filepath.Join(t.TempDir(), "utils.py")
+	require.NoError(t, os.WriteFile(file, []byte(source), 0o600))
+	return p, file
+}
+
+func parse(t *testing.T, text string) ordered.Value {
+	t.Helper()
+	v, err := ordered.ParseJSON([]byte(text))
+	require.NoError(t, err)
+	return v
+}
+
+// listen returns the port of a server that accepts connections.
+func listen(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a listener of a test
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func TestCall(t *testing.T) {
+	t.Parallel()
+	p, file := start(t)
+	for name, c := range map[string]struct {
+		kind Kind
+		args []string
+		want string
+	}{
+		"keys":            {Plain, []string{`{"b": 1, "a": 2, "c": 3}`}, `["b", "a", "c"]`},
+		"values":          {Plain, []string{`{"whole": 1, "real": 1.0, "none": null}`}, `{"whole": true, "real": true, "none": null, "nan": null}`},
+		"process_docs":    {Rows, []string{`[{"keep": false, "x": 1}, {"keep": true, "x": "ü"}]`}, `[{"keep": true, "x": "ü", "i": 0, "names": ["keep", "x"]}]`},
+		"process_results": {Results, []string{`{}`, `[[-1.5, true], "four"]`}, `{"acc": true, "all": [true, false], "n": 4}`},
+		"Text.of":         {Plain, []string{`{"text": "a\nb"}`}, `"éa\nb"`},
+		"drawn":           {Plain, []string{`{}`}, `0.8444218515250481`}, // random.Random(0).random()
+	} {
+		var args []ordered.Value
+		for _, a := range c.args {
+			args = append(args, parse(t, a))
+		}
+		got, err := p.Call(c.kind, file, name, args...)
+		require.NoError(t, err, name)
+		require.Equal(t, string(appendJSON(nil, parse(t, c.want))), string(appendJSON(nil, got)), name)
+	}
+}
+
+// TestErrorsOfFunctions checks that a function that fails is named, and that the next one runs.
+func TestErrorsOfFunctions(t *testing.T) {
+	t.Parallel()
+	p, file := start(t)
+	for name, says := range map[string]string{"keys": "TypeError", "ends": "SystemExit: over", "large": "MemoryError", "absent": "has no attribute 'absent'"} {
+		args := []ordered.Value{parse(t, `{}`)}
+		if name == "keys" {
+			args = nil
+		}
+		_, err := p.Call(Plain, file, name, args...)
+		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, "run the Python function "+name+" of "+file)
+	}
+	_, err := p.Call(Plain, filepath.Join(t.TempDir(), "none.py"), "keys")
+	require.ErrorContains(t, err, "FileNotFoundError")
+	_, err = p.Call(Plain, file, "keys", parse(t, `{}`))
+	require.NoError(t, err)
+}
+
+func TestAFunctionWithoutEnd(t *testing.T) {
+	t.Parallel()
+	p, file := start(t)
+	p.timeout = 500 * time.Millisecond
+	_, err := p.Call(Plain, file, "endless", parse(t, `{}`))
+	require.ErrorContains(t, err, "longer than 500ms")
+	_, err = p.Call(Plain, file, "keys", parse(t, `{}`))
+	require.ErrorContains(t, err, "longer than 500ms", "the process has ended")
+}
+
+// TestFunctionsHaveNoNetwork checks that a function cannot connect to a server that another process
+// on this machine runs.
+func TestFunctionsHaveNoNetwork(t *testing.T) {
+	t.Parallel()
+	p, file := start(t)
+	if p.Unsandboxed {
+		t.Skip("functions without network are not tested: this system has no network namespaces for this user")
+	}
+	row := ordered.NewObject()
+	row.Set("port", int64(listen(t)))
+	_, err := p.Call(Plain, file, "connect", row)
+	require.ErrorContains(t, err, "unreachable")
+	open := &Process{Unsandboxed: true}
+	defer open.Close()
+	_, err = open.Call(Plain, file, "connect", row)
+	require.NoError(t, err)
+}
