@@ -310,7 +310,7 @@ func TestCancel(t *testing.T) {
 	require.Contains(t, r.stderr, "ingot: retry nightly: batch is cancelled, so its rows are not answered: enqueue the file as another batch\n")
 	require.Equal(t, 1, strings.Count(readFile(t, out), "\n"))
 	r = redis(exitFailure, "cancel", "weekly")
-	require.Contains(t, r.stderr, "ingot: cancel batch weekly: no such batch\n")
+	require.Contains(t, r.stderr, "ingot: cancel: batch weekly: no such batch: it was never queued here")
 	require.Equal(t, exitUsage, ingot(t, "", "cancel", "a b", "--redis", url).code)
 	require.Equal(t, exitUsage, ingot(t, "", "cancel", "--redis", url).code)
 }

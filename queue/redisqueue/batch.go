@@ -57,7 +57,7 @@ func (q *Queue) Seal(ctx context.Context, batch string, total int, fileSHA strin
 // Cancel implements queue.Store. It works even while Redis has no memory left.
 func (q *Queue) Cancel(ctx context.Context, batch string) (finished bool, err error) {
 	if _, err := q.Status(ctx, batch); err != nil { // before a damaged batch is changed
-		return false, err
+		return false, fmt.Errorf("cancel: %w", err)
 	}
 	running, err := q.rdb.HKeys(ctx, key(batch, "attempts")).Result()
 	if err != nil {
