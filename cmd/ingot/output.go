@@ -133,6 +133,11 @@ func (o *outputFlags) open(cmd *cobra.Command) (*export.Output, error) {
 			return nil, usagef("--failed: %w", err)
 		}
 	}
+	for i, name := range o.columns {
+		if slices.Contains(o.columns[:i], name) {
+			return nil, usagef("--columns: column %q is there twice: name it once", name)
+		}
+	}
 	if o.types != typesAuto && o.types != typesText {
 		return nil, usagef("--types: %q is not known: use %s or %s", o.types, typesAuto, typesText)
 	}

@@ -163,8 +163,9 @@ func withSimilarFlag(cmd *cobra.Command, err error) error {
 // checkGiven returns an error if a flag that names something is given with an empty value, as with
 // an unset variable of a script.
 func checkGiven(flags *pflag.FlagSet) error {
-	for _, name := range []string{"batch", "code", "extract", "failed", "input", "template"} {
-		if f := flags.Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
+	for _, name := range []string{"batch", "code", "columns", "encoding", "delimiter", "extract", "failed", "input", "keep-finish", "template", "unique"} {
+		const emptyList = "[]"
+		if f := flags.Lookup(name); f != nil && f.Changed && (f.Value.String() == "" || f.Value.String() == emptyList) {
 			return usagef("--%s: the value is empty: give one, or leave out the flag", name)
 		}
 	}

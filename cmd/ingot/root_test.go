@@ -108,12 +108,17 @@ func TestUsageErrors(t *testing.T) {
 func TestEmptyNamesAreRefused(t *testing.T) {
 	t.Parallel()
 	for flag, args := range map[string][]string{
-		"batch":    {"enqueue", "a", "--redis", "redis://x"},
-		"code":     {"retry", "b", "--redis", "redis://x"},
-		"extract":  {"export", "a", "-o", "b.csv"},
-		"failed":   {"run", "a", "-o", "b.csv", "--model", "m"},
-		"input":    {"results", "b", "--redis", "redis://x", "-o", "b.csv"},
-		"template": {"run", "a", "-o", "b", "--model", "m"},
+		"batch":       {"enqueue", "a", "--redis", "redis://x"},
+		"code":        {"retry", "b", "--redis", "redis://x"},
+		"columns":     {"export", "a", "-o", "b.csv"},
+		"encoding":    {"run", "a", "-o", "b.csv"},
+		"delimiter":   {"run", "a", "-o", "b.csv"},
+		"keep-finish": {"export", "a", "-o", "b.csv"},
+		"unique":      {"export", "a", "-o", "b.csv"},
+		"extract":     {"export", "a", "-o", "b.csv"},
+		"failed":      {"run", "a", "-o", "b.csv", "--model", "m"},
+		"input":       {"results", "b", "--redis", "redis://x", "-o", "b.csv"},
+		"template":    {"run", "a", "-o", "b", "--model", "m"},
 	} {
 		r := ingot(t, "", append(args, "--"+flag, "")...)
 		require.Equal(t, exitUsage, r.code, r.stderr)

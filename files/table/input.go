@@ -365,11 +365,16 @@ func (r *filesReader) open() error {
 	if err != nil {
 		return err
 	}
-	if r.next == 0 {
+	switch {
+	case r.next == 0:
 		r.columns = slices.DeleteFunc(slices.Clone(current.Columns()), func(c Column) bool { return c.Name == ReasonColumn })
-	} else if !slices.Equal(sortedNames(r.columns), sortedNames(current.Columns())) {
-		return errors.Join(fmt.Errorf("%s has other columns (%s) than %s (%s): give them in separate commands", path, Quoted(Names(current.Columns())),
-			r.in.paths[0], Quoted(Names(r.columns))), current.Close())
+	case (r.columns == nil) != (current.Columns() == nil):
+		err = fmt.Errorf("%s and %s cannot be read together, since in only one of them all records have the same columns, as in CSV", r.in.paths[0], path)
+	case !slices.Equal(sortedNames(r.columns), sortedNames(current.Columns())):
+		err = fmt.Errorf("%s has other columns (%s) than %s (%s)", path, Quoted(Names(current.Columns())), r.in.paths[0], Quoted(Names(r.columns)))
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("%w: give them in separate commands", err), current.Close())
 	}
 	r.current, r.before = current, r.number
 	r.next++

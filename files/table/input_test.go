@@ -165,6 +165,7 @@ func TestSeveralFiles(t *testing.T) {
 	}
 	put(t, dir, "other.csv", "y\n1\n")
 	put(t, dir, "strange[1].csv", "x\n7\n")
+	put(t, dir, "x.jsonl", "{\"x\":1}\n")
 	at := func(name string) string { return filepath.Join(dir, name) }
 	got, err := readInput(t, table.Options{}, at("?.csv"), at("c.tsv"), at("strange[1].csv"))
 	require.NoError(t, err)
@@ -175,6 +176,8 @@ func TestSeveralFiles(t *testing.T) {
 		want  string
 	}{
 		{[]string{at("a.csv"), at("other.csv")}, `other.csv has other columns ("y") than ` + at("a.csv") + ` ("x"): give them in separate commands`},
+		{[]string{at("a.csv"), at("x.jsonl")}, at("a.csv") + " and " + at("x.jsonl") + " cannot be read together, since in only one of them all records have the same columns, as in CSV: give them"},
+		{[]string{at("x.jsonl"), at("a.csv")}, at("x.jsonl") + " and " + at("a.csv") + " cannot be read together"},
 		{[]string{at("none*.csv")}, "no file matches the pattern"},
 		{[]string{at("missing.csv")}, "open " + at("missing.csv") + ": no such file or directory"},
 		{[]string{dir}, "it is a folder: give its files, such as '" + dir + "/*.csv'"},
