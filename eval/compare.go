@@ -224,6 +224,9 @@ func compareTask(task string, all []pair, margin float64, higher map[string]bool
 	}
 	for _, filter := range slices.Sorted(maps.Keys(byFilter)) {
 		for _, metric := range slices.Sorted(maps.Keys(higher)) {
+			if onlyOfRuns(byFilter[filter], metric) {
+				continue
+			}
 			c, observed := comparePairs(byFilter[filter], metric, higher[metric])
 			c.Task, c.Filter, c.Margin = task, filter, margin
 			for i := range observed {
@@ -233,6 +236,19 @@ func compareTask(task string, all []pair, margin float64, higher map[string]bool
 		}
 	}
 	return list, tests
+}
+
+// onlyOfRuns reports whether the rows have no scores by a metric, as in samples of the harness that
+// have texts for BLEU.
+func onlyOfRuns(list []pair, metric string) bool {
+	scored := false
+	for _, p := range list {
+		scored = scored || p.base.Failed == ""
+		if _, ok := p.base.Scores[metric]; ok {
+			return false
+		}
+	}
+	return scored
 }
 
 // comparePairs compares the scores of rows that both runs answered. Log-probabilities are compared

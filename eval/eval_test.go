@@ -197,13 +197,20 @@ func TestDamagedModel(t *testing.T) {
 }
 
 // TestPrepareRefusesAnotherRun checks that Prepare accepts the same requests for a directory again,
-// and refuses other requests.
+// and refuses other requests if one has been answered or queued.
 func TestPrepareRefusesAnotherRun(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	require.NoError(t, eval.Prepare(folder, []*eval.Set{load(t, "answers", 5)}))
 	require.NoError(t, eval.Prepare(folder, []*eval.Set{load(t, "answers", 5)}))
-	require.ErrorIs(t, eval.Prepare(folder, []*eval.Set{load(t, "answers", 6)}), eval.ErrOtherRun)
+	require.NoError(t, eval.Prepare(folder, []*eval.Set{load(t, "answers", 6)}), "nothing is answered")
+	for _, name := range []string{eval.AnswersFile, "batch"} {
+		path := filepath.Join(folder, name)
+		require.NoError(t, os.WriteFile(path, []byte("x"), 0o600))
+		require.NoError(t, eval.Prepare(folder, []*eval.Set{load(t, "answers", 6)}))
+		require.ErrorIs(t, eval.Prepare(folder, []*eval.Set{load(t, "answers", 5)}), eval.ErrOtherRun, name)
+		require.NoError(t, os.Remove(path))
+	}
 	_, err := os.Stat(filepath.Join(folder, eval.RequestsFile+".tmp"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

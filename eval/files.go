@@ -38,10 +38,13 @@ func replaceFile(path string, content []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
+// batchFile is the name of the file with the id of the batch of a run's requests.
+const batchFile = "batch"
+
 // StoredID returns the id of the batch that answers are fetched from. The first call for a file of
 // answers makes the id with fresh, and stores it in the run's directory.
 func StoredID(answers string, fresh func() string) (string, error) {
-	name := "batch"
+	name := batchFile
 	if filepath.Base(answers) == JudgeAnswersFile {
 		name = "judge_batch"
 	}

@@ -268,6 +268,7 @@ func (c *harnessCase) compareSamples(t testingT, run string, s *eval.Set) {
 		g, ok := byKey[key{w.DocID, w.Filter}]
 		require.True(t, ok, "row %d, filter %s", w.DocID, w.Filter)
 		require.Empty(t, g.Failed)
+		require.False(t, g.Truncated, "answers end by themselves, and scored texts are not cut")
 		for metric, v := range w.Scores {
 			if slices.Contains(g.Undecided, metric) {
 				require.True(t, c.Undecided, "row %d: %s is not decided: %+v", w.DocID, metric, g)

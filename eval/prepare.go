@@ -20,7 +20,7 @@ import (
 
 // Prepare makes the directory of a run and writes the requests of its tasks. If the directory
 // already holds the same requests, Prepare changes nothing. The error wraps ErrOtherRun if it holds
-// other requests.
+// other requests, unless nothing has been answered yet.
 func Prepare(folder string, sets []*Set) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("make the directory of a run: %w", err)
@@ -31,7 +31,20 @@ func Prepare(folder string, sets []*Set) error {
 			requests = append(requests, s.requests(&s.Items[i])...)
 		}
 	}
-	return writeOnce(filepath.Join(folder, RequestsFile), requests)
+	path := filepath.Join(folder, RequestsFile)
+	if unasked(folder) {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("replace the requests of a run: %w", err)
+		}
+	}
+	return writeOnce(path, requests)
+}
+
+// unasked reports whether a run has no answer and no batch in a queue.
+func unasked(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, batchFile))
+	answers, answersErr := os.Stat(filepath.Join(folder, AnswersFile))
+	return errors.Is(err, fs.ErrNotExist) && (errors.Is(answersErr, fs.ErrNotExist) || answersErr == nil && answers.Size() == 0)
 }
 
 // writeOnce writes requests to a file, unless it holds the same ones. The error wraps ErrOtherRun

@@ -2,7 +2,9 @@ package eval
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -107,9 +109,13 @@ type Config struct {
 	Version      string   `json:"ingot_version"`
 }
 
-// ReadResults reads the results of a run.
+// ReadResults reads the results of a run, or the newest results that lm-evaluation-harness has
+// saved in the directory.
 func ReadResults(folder string) (*Results, error) {
 	text, err := os.ReadFile(filepath.Join(folder, ResultsFile))
+	if at := savedRun(folder); errors.Is(err, fs.ErrNotExist) && at != "" {
+		return readSavedResults(filepath.Join(folder, "results_"+at+".json"))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the results of a run: %w", err)
 	}

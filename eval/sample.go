@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -26,6 +27,7 @@ type Sample struct {
 	Filtered  []string           `json:"filtered_resps"`
 	Choices   []string           `json:"choices,omitempty"`
 	Logprobs  []float64          `json:"logprobs,omitempty"`  // log-probabilities of the choices
+	Greedy    []bool             `json:"greedy,omitempty"`    // for each choice, or for the target: every token is the most probable one
 	Logprob   float64            `json:"logprob,omitempty"`   // log-probability of the target or text
 	Failed    string             `json:"failed,omitempty"`    // why the row has no score; empty if it has one
 	Undecided []string           `json:"undecided,omitempty"` // metrics whose score may not be the harness's, because the comparison needs a program for algebra
@@ -43,10 +45,13 @@ type Sample struct {
 // SamplesFile is the name of a task's samples file.
 func SamplesFile(task string) string { return "samples_" + task + ".jsonl" }
 
-// ReadSamples reads the samples of a task of a run.
+// ReadSamples reads the samples of a task of a run, or those that lm-evaluation-harness has saved.
 func ReadSamples(folder, task string) ([]Sample, error) {
 	path := filepath.Join(folder, SamplesFile(task))
 	f, err := os.Open(path)
+	if at := savedRun(folder); errors.Is(err, fs.ErrNotExist) && at != "" {
+		return readSavedSamples(filepath.Join(folder, "samples_"+task+"_"+at+".jsonl"))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read samples: %w", err)
 	}

@@ -205,7 +205,6 @@ func (s *Set) followed(base Sample, item *Item) Sample {
 func (s *Set) choice(base Sample, item *Item, given []*answer) Sample {
 	p := &item.Prompt
 	base.Responses, base.statistics = nil, map[string][]float64{}
-	likely := make([]bool, len(given)) // every token of the choice is the most probable one
 	for i, a := range given {
 		text := p.ContextOf(i) + p.Choices[i]
 		a.logprobs.align(text)
@@ -217,11 +216,11 @@ func (s *Set) choice(base Sample, item *Item, given []*answer) Sample {
 			base.Failed = a.logprobs.missing(fmt.Sprintf("choice %d has no log-probabilities", i+1), p.ContextOf(i))
 			return base
 		}
-		likely[i] = greedy
+		base.Greedy = append(base.Greedy, greedy)
 		base.Logprobs, base.Choices = append(base.Logprobs, total), append(base.Choices, s.choiceText(p, i))
 	}
 	if p.Score != nil {
-		return base.scoredBy(item, task.Response{Logprobs: base.Logprobs, Greedy: likely})
+		return base.scoredBy(item, task.Response{Logprobs: base.Logprobs, Greedy: base.Greedy})
 	}
 	plain := func(i int) string { return base.Choices[i] }
 	for _, m := range s.Metrics {
@@ -232,7 +231,7 @@ func (s *Set) choice(base Sample, item *Item, given []*answer) Sample {
 		case "acc_bytes":
 			size = func(i int) int { return len(plain(i)) }
 		case "exact_match":
-			base.Scores[m.Name] = indicator(slices.ContainsFunc(append(p.Rights, p.Right), func(i int) bool { return likely[i] }))
+			base.Scores[m.Name] = indicator(slices.ContainsFunc(append(p.Rights, p.Right), func(i int) bool { return base.Greedy[i] }))
 			continue
 		case "brier_score":
 			base.Scores[m.Name] = task.Brier(base.Logprobs, p.Right)
@@ -274,7 +273,7 @@ func (s *Set) likelihood(base Sample, item *Item, a *answer) Sample {
 		}
 		return base.scoredBy(item, r)
 	}
-	base.Logprob, base.Weights = total, map[string]float64{}
+	base.Logprob, base.Greedy, base.Weights = total, []bool{greedy}, map[string]float64{}
 	for _, m := range s.Metrics {
 		switch m.Name {
 		case "acc":

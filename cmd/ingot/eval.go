@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -49,6 +50,7 @@ type evalRun struct {
 	multiturn  bool
 	cache      string
 	trust      string // "sandboxed" or "unsandboxed" if Python functions of tasks may run
+	format     outputFormat
 	settings   eval.Settings
 	report     summaryFlags
 	who, judge answerer
@@ -60,6 +62,7 @@ func (e *evalRun) add(flags *pflag.FlagSet) {
 	flags.StringVar(&e.settings.Examples, "fewshot-data", "", "rows that examples are taken from: a JSON Lines `FILE`")
 	flags.IntVar(&e.shots, "num-fewshot", 0, "put `N` examples before each prompt (default the task's number)")
 	flags.IntVar(&e.settings.Limit, "limit", 0, "score the first `N` rows of each task; 0 for all")
+	flags.Var(&e.format, "output-format", "also write results and samples in the format `lm-eval`, that of lm-evaluation-harness, to DIR/lm-eval")
 	flags.StringVar(&e.cache, "cache", "", "keep answers in `DIR`, and reuse an earlier run's answers to the same requests")
 	flags.BoolVar(&e.chat, "chat", false, "send the prompts of tasks that generate as messages, through the model's chat template (default as the task says)")
 	flags.BoolVar(&e.multiturn, "fewshot-as-multiturn", true, "with --chat: send each example as a message of the user and one of the assistant; false: examples and question are one message (default as the task says)")
@@ -147,6 +150,12 @@ func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 	if err != nil {
 		return err
 	}
+	if e.format != "" {
+		if err := eval.Save(e.folder, sets, results); err != nil {
+			return err
+		}
+		cmd.PrintErrln("lm-eval: " + textfmt.Printable(eval.SavedFolder(e.folder, results.Config)))
+	}
 	if e.report.json {
 		err = e.report.write(cmd, results)
 	} else {
@@ -164,6 +173,21 @@ func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 		}
 	}
 	return failLimit{}.check(failed, total)
+}
+
+// outputFormat is the value of --output-format.
+type outputFormat string
+
+func (f *outputFormat) String() string { return string(*f) }
+
+func (f *outputFormat) Type() string { return "string" }
+
+func (f *outputFormat) Set(s string) error {
+	if s != "lm-eval" {
+		return errors.New("the only other format is lm-eval")
+	}
+	*f = outputFormat(s)
+	return nil
 }
 
 // loadTasks reads the rows of tasks. It prints how many rows are left out, and why.

@@ -100,6 +100,22 @@ func TestEvalCannotTell(t *testing.T) {
 	require.Regexp(t, `quiz exact_match: to exclude a loss of 0\.0300, about \d+ rows are needed\n`, r.stdout)
 	r = ingot(t, "", "eval", "gate", base, filepath.Join(folder, "nowhere"))
 	require.Equal(t, exitUsage, r.code, "nothing was judged")
+
+	// The same runs in the harness's format: they are written later, and compared as before.
+	var saved []string
+	for path, model := range map[string]string{base: tinyLlama, other: filepath.Join("..", "..", "models", "tiny-glm.q8_0.gguf")} {
+		r := ingot(t, "", "eval", "run", task, "-o", path, "--model", model, "--limit", "8", "--output-format", "lm-eval")
+		require.Equal(t, exitOK, r.code, r.stderr)
+		require.Contains(t, r.stderr, "lm-eval: "+filepath.Join(path, "lm-eval"))
+		saved = append(saved, filepath.Join(path, "lm-eval", filepath.Base(model)))
+	}
+	r = ingot(t, "", "eval", "diff", saved[0], saved[1])
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stdout, "1 row differ\n")
+	require.Equal(t, exitRows, ingot(t, "", "eval", "gate", saved[0], saved[1]).code)
+	r = ingot(t, "", "eval", "run", task, "-o", base, "--model", tinyLlama, "--output-format", "csv")
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.stderr, "lm-eval")
 }
 
 // TestEvalByFleet checks that a run through Redis gets the answers of a local run.

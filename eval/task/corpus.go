@@ -282,18 +282,27 @@ func weightedF1(sums []float64) float64 {
 // probabilities and those of a certain prediction of the right one. logprobs are log-probabilities
 // of the choices, which are scaled so that the probabilities add up to 1.
 func Brier(logprobs []float64, right int) float64 {
+	sum := 0.0
+	for i, p := range Probabilities(logprobs) {
+		d := p - indicator(i == right)
+		sum += d * d
+	}
+	return sum
+}
+
+// Probabilities returns the probabilities of choices from their log-probabilities, scaled so that
+// they add up to 1.
+func Probabilities(logprobs []float64) []float64 {
 	highest, total := slices.Max(logprobs), 0.0
 	p := make([]float64, len(logprobs))
 	for i, l := range logprobs {
 		p[i] = math.Exp(l - highest)
 		total += p[i]
 	}
-	sum := 0.0
 	for i := range p {
-		d := p[i]/total - indicator(i == right)
-		sum += d * d
+		p[i] /= total
 	}
-	return sum
+	return p
 }
 
 // needsRight are the metrics of choices that need a right choice in every row.

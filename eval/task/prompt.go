@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ingot-run/ingot/engine/jinja"
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
@@ -29,6 +30,8 @@ type Prompt struct {
 	Right   int      // number of the right choice, from 0; -1 if the row has no choices, or if none is right
 	Rights  []int    // numbers of all right choices if the target is a list of numbers
 	Targets []string // accepted answers of a Generate row; the first is used if the row is an example
+
+	Target string // value of doc_to_target, as Python's str writes it
 
 	Counted      string        // text whose words or bytes are counted for the perplexity per word or byte; empty means the target
 	Instructions []Instruction // instructions of an IFEval row
@@ -62,7 +65,7 @@ func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, err
 	if err != nil {
 		return Prompt{}, err
 	}
-	p := Prompt{Right: -1, Choices: q.choices, row: row}
+	p := Prompt{Right: -1, Choices: q.choices, Target: jinja.Str(q.target), row: row}
 	if t.results.prepare != nil {
 		err = t.results.prepare(row, &p)
 	}
@@ -99,6 +102,9 @@ func (t *Task) ask(p *Prompt, q *question, before []Message) {
 		p.Choices = p.Targets[:1] // no delimiter is added: the target in the task file begins with the space
 	}
 }
+
+// Row returns the row, with the columns that the task adds to it.
+func (p *Prompt) Row() *ordered.Object { return p.row }
 
 // ContextOf returns the context of a choice.
 func (p *Prompt) ContextOf(choice int) string {
