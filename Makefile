@@ -99,9 +99,9 @@ compiled: ## compile, without linking, what `make test` runs with the race detec
 test: programs ## install missing programs that the tests need, and run all tests
 	@# `make lint` vets. Tests of the queue mostly wait, so two packages per processor run at a time, those that wait longest first. Of the
 	@# random requests, few run with the race detector (-short) and all without it.
-	CGO_ENABLED=1 $(TEST) -race $(UNSEEN) -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 12m -skip '$(UNRACED)' $$($(GO) list ./worker ./engine ./serve ./... | grep -Ev '$(SEQUENTIAL)|$(ASSEMBLED)')
-	$(TEST) -vet=off -timeout 12m $$($(GO) list ./cmd/ingot ./... | grep -E '$(SEQUENTIAL)|$(ASSEMBLED)') ./.ci/test ./.ci/types
-	$(TEST) -vet=off -timeout 12m -run '$(UNRACED)|RandomRequests' $$(grep -rlE --include=*_test.go 'func Test[a-zA-Z]*($(UNRACED)|RandomRequests)' . | xargs -n 1 dirname | sort -u | grep -Ev '$(SEQUENTIAL)|$(ASSEMBLED)')
+	CGO_ENABLED=1 $(TEST) -race $(UNSEEN) -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 20m -skip '$(UNRACED)' $$($(GO) list ./worker ./engine ./serve ./... | grep -Ev '$(SEQUENTIAL)|$(ASSEMBLED)')
+	$(TEST) -vet=off -timeout 20m $$($(GO) list ./cmd/ingot ./... | grep -E '$(SEQUENTIAL)|$(ASSEMBLED)') ./.ci/test ./.ci/types
+	$(TEST) -vet=off -timeout 20m -run '$(UNRACED)|RandomRequests' $$(grep -rlE --include=*_test.go 'func Test[a-zA-Z]*($(UNRACED)|RandomRequests)' . | xargs -n 1 dirname | sort -u | grep -Ev '$(SEQUENTIAL)|$(ASSEMBLED)')
 
 .PHONY: models-trained
 models-trained: ## download the trained models for tests to $INGOT_TRAINED (the user's cache); TRAINED=smollm2 or gemma3 for one

@@ -16,7 +16,7 @@ import (
 // savedRun returns the time in the names of the newest files of lm-evaluation-harness in a
 // directory. It is empty if there are none.
 func savedRun(folder string) string {
-	paths, _ := filepath.Glob(filepath.Join(folder, "results_*.json")) //nolint:errcheck // the pattern is valid
+	paths, _ := filepath.Glob(filepath.Join(folder, "results_*.json")) // the pattern is valid
 	if len(paths) == 0 {
 		return ""
 	}
@@ -105,7 +105,8 @@ func readSavedSample(line []byte) (Sample, error) {
 			s.Scores[metric] = v
 		}
 	}
-	return s, s.readResponses(&saved)
+	err := s.readResponses(&saved)
+	return s, err
 }
 
 // savedNumber returns the score of a row by a metric: a number or a boolean, or what a list of the

@@ -127,7 +127,7 @@ func (s *savedSample) filtered(set *Set, sample *Sample) any {
 	}
 	list := make([]any, len(s.Responses))
 	for i, each := range s.Responses {
-		list[i] = each.([]any)[0] //nolint:errcheck // see savedSample
+		list[i] = each.([]any)[0] // see savedSample
 	}
 	return list
 }

@@ -97,10 +97,7 @@ func (c *shareCase) run(t *testing.T, folder string, python *taskcode.Process) (
 	if c.Reason != "" {
 		return kindOf(c.Reason)
 	}
-	run, err := os.MkdirTemp(t.TempDir(), "")
-	require.NoError(t, err)
-	defer os.RemoveAll(run)
-	f := &failure{}
+	run, f := t.TempDir(), &failure{}
 	defer func() {
 		if v := recover(); v == f {
 			reason = "another result: " + kindOf(reportOf(f.message))

@@ -190,7 +190,7 @@ func TestSummariesPrintNoEscapes(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	in := write(t, "in.csv", "id,text\na,Name the capital of Finland.\nb\n")
-	out, failed := filepath.Join(folder, "out\x1b[31m.csv"), filepath.Join(folder, "failed\u009b31m.csv")
+	out, failed := folder+"/out\x1b[31m.csv", folder+"/failed\u009b31m.csv"
 	r := ingot(t, "", answering(in, out, "--failed", failed)...)
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Contains(t, r.stderr, `out\x1b[31m.csv: 1 record, 1 dropped (failed 1); 1 row in `+folder+`/failed\u009b31m.csv`)

@@ -64,7 +64,7 @@ func TestRefusals(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`{"error":{"message":"a"}}`: "a", `{"error":"b"}`: "b", `{"message":"c","error":"b"}`: "c", `{"detail":"d"}`: `"d"`, `{"detail":[{"loc":1}]}`: `[{"loc":1}]`,
-		`{"error":{"message":""},"message":"e"}`: "e", `{"error":{"code":5}}`: `{"code":5}`, " plain\n": "plain", `{}`: "{}", "": "", strings.Repeat("x", 301): strings.Repeat("x", 300),
+		`{"error":{"message":""},"message":"e"}`: "e", `{"error":{"code":5}}`: `{"code":5}`, "\tplain\n": "plain", `{}`: "{}", "": "", strings.Repeat("x", 301): strings.Repeat("x", 300),
 	} {
 		require.Equal(t, want, messageOf([]byte(text)))
 	}
@@ -230,7 +230,7 @@ func TestFiles(t *testing.T) {
 	_, _, err = c.RunFile(t.Context(), filepath.Join(folder, "none"), answers, nil)
 	require.ErrorContains(t, err, "read requests: open ")
 	_, _, err = c.RunFile(t.Context(), requests, filepath.Join(folder, "none", "answers.jsonl"), nil)
-	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, "none for the output does not exist: make it")
 	require.NoError(t, os.WriteFile(requests, []byte("[{}]"), 0o600))
 	_, _, err = c.RunFile(t.Context(), requests, answers, nil)
 	require.ErrorContains(t, err, "read requests: ")

@@ -133,5 +133,6 @@ func RowsToDecide(margin float64, comparisons int) int {
 // in all of several independent comparisons, if the differences have a mean of 0.
 func rowsToPass(margin, deviation float64, comparisons int) float64 {
 	z := mathext.NormalQuantile(1-Level) + mathext.NormalQuantile(math.Pow(Power, 1/float64(comparisons)))
-	return math.Pow(z*deviation/margin, 2)
+	root := z * deviation / margin
+	return root * root
 }

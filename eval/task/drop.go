@@ -144,7 +144,7 @@ func set(words []string) map[string]bool {
 }
 
 var (
-	dropSeparators = regexp.MustCompile(` |-`)
+	dropSeparators = regexp.MustCompile(`[ -]`)
 	articles       = regexp.MustCompile(`\b(a|an|the)\b`)
 	// pythonFloat matches what Python's float reads.
 	pythonFloat = regexp.MustCompile(`(?i)^\s*[+-]?(\d+(_\d+)*(\.(\d+(_\d+)*)?)?(e[+-]?\d+)?|\.\d+(_\d+)*(e[+-]?\d+)?|inf(inity)?|nan)\s*$`)

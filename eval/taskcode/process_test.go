@@ -105,7 +105,7 @@ func TestCall(t *testing.T) {
 		"process_docs":    {Rows, []string{`[{"keep": false, "x": 1}, {"keep": true, "x": "ü"}]`}, `[{"keep": true, "x": "ü", "i": 0, "names": ["keep", "x"]}]`},
 		"process_results": {Results, []string{`{}`, `[[-1.5, true], "four"]`}, `{"acc": true, "all": [true, false], "n": 4}`},
 		"Text.of":         {Plain, []string{`{"text": "a\nb"}`}, `"éa\nb"`},
-		"drawn":           {Plain, []string{`{}`}, `0.8444218515250481`}, // random.Random(0).random()
+		"drawn":           {Plain, []string{`{}`}, `0.8444218515250481`}, // the first number of the seed 0
 	} {
 		var args []ordered.Value
 		for _, a := range c.args {

@@ -281,7 +281,7 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	_, err := (&export.Output{Path: filepath.Join(folder, "none", "out.jsonl")}).Open(t.Context(), "", "b")
-	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, "none for the output does not exist: make it")
 	o := &export.Output{Path: "-", Format: export.CSV, Table: export.Options{Format: export.CSV}, Stdout: &stdout, Summary: func(s string) { require.Equal(t, "stdout: 1 record", s) }}
 	answers := put(t, filepath.Join(folder, "answers.jsonl"), answer(t, 1, "a", stop("one"))+"\n")
 	require.NoError(t, o.Write(t.Context(), []string{answers}, nil))

@@ -256,7 +256,7 @@ func TestOutputsThatCannotBeRead(t *testing.T) {
 	_, err := OpenOutput(t.TempDir(), "b")
 	require.Error(t, err)
 	_, err = OpenOutput(filepath.Join(t.TempDir(), "none", "out.jsonl"), "b")
-	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, "none for the output does not exist: make it")
 	require.Equal(t, openai.Error{}, errorOf([]byte("no JSON")))
 	require.Equal(t, openai.Error{Code: "c", Message: "m"}, errorOf([]byte(`{"error":{"code":"c","message":"m"}}`)))
 	for text, want := range map[string]int{"": -1, "é": -1, "\uFFFD": -1, "a\xff": 1, "\xc3": 0, "é\xc3x": 2, "\uFFFD\xe9": 3} {
