@@ -36,10 +36,10 @@ var replaced = strings.NewReplacer(
 )
 
 // preamble has what scripts of pages need: the server that was started last answers, and everything
-// in the background ends with the script.
+// in the background ends before the script does.
 const preamble = `
 server= background= port= file= batch=
-trap 'kill $server $background 2> kill.txt || true' EXIT
+trap 'kill $server $background 2> kill.txt || true; wait' EXIT
 stop() {
 	[ -z "$server" ] || { kill $server; wait $server || true; }
 	server=
