@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -120,11 +121,68 @@ func TestCommandsOfDocs(t *testing.T) {
 			}
 			out, err := sh.CombinedOutput()
 			require.NoError(t, err, "%s", out)
+			if check := outcomes[filepath.Base(page)]; check != nil {
+				check(t, dir)
+			}
 		})
 	}
 	for i, yes := range used {
 		require.True(t, yes, "no command matches %s any more", notRun[i].pattern)
 	}
+}
+
+// outcomes check what the commands of a page have made in a folder.
+var outcomes = map[string]func(t *testing.T, dir string){"synthetic-data.md": pairsBecomeChats}
+
+// pairsBecomeChats: the chats that docs/synthetic-data.md makes have the questions and the answers
+// of pairs with a good grade. The grades of the bundled model are replaced.
+func pairsBecomeChats(t *testing.T, dir string) {
+	t.Helper()
+	_, command, found := strings.Cut(readFile(t, "../../docs/synthetic-data.md"), "```sh\njq ")
+	require.True(t, found)
+	command, _, _ = strings.Cut(command, "\n```")
+	path := filepath.Join(dir, "judged.json")
+	var pairs []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(readFile(t, path)), &pairs))
+	require.NotEmpty(t, pairs)
+	for grade, good := range map[string]bool{"1": false, "3": false, "4": true, "5": true} {
+		want := ""
+		for _, pair := range pairs {
+			require.NotEmpty(t, pair["answer_response"])
+			require.Regexp(t, "^[1-5]$", pair["judge_response"], "every pair has a grade")
+			pair["judge_response"] = grade
+			if good {
+				want += fmt.Sprintf(`{"messages":[{"role":"user","content":%q},{"role":"assistant","content":%q}]}`, pair["response"], pair["answer_response"]) + "\n"
+			}
+		}
+		text, err := json.Marshal(pairs)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, text, 0o600))
+		shell(t, dir, "jq "+command)
+		require.Equal(t, want, readFile(t, filepath.Join(dir, "chats.jsonl")))
+	}
+}
+
+// TestDocsStateTheTask: a command of the documentation that chooses between texts tells the model
+// the task, and takes the most probable text.
+func TestDocsStateTheTask(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	examples, err := filepath.Glob("help/*.txt")
+	require.NoError(t, err)
+	choosing := 0
+	for _, page := range append(append(pages, examples...), "../../README.md") {
+		for line := range strings.Lines(strings.ReplaceAll(readFile(t, page), "\\\n", " ")) {
+			if !strings.Contains(line, "ingot ") || !regexp.MustCompile(`--choices [a-z0-9]+,`).MatchString(line) {
+				continue
+			}
+			choosing++
+			require.Contains(t, line, "--temperature 0", page)
+			require.Regexp(t, `--system '|--template `, line, page)
+		}
+	}
+	require.Greater(t, choosing, 4)
 }
 
 // prepareDocs makes the files that the commands of docs read.

@@ -136,7 +136,10 @@ func TestRecipeClassify(t *testing.T) {
 	require.Equal(t, []string{"Great", "Broken", "Fine"}, column(details, "review"))
 	for i := range sentiment {
 		require.Contains(t, []string{"positive", "negative"}, sentiment[i]["response"])
-		require.True(t, details[i]["error"] != "" || details[i]["label"] == "positive" || details[i]["label"] == "negative", details[i])
+		require.Empty(t, details[i]["error"], "every answer is whole")
+		require.Contains(t, []string{"positive", "negative"}, details[i]["label"])
+		require.Regexp(t, "^[1-5]$", details[i]["score"])
+		require.NotEmpty(t, details[i]["reason"])
 	}
 }
 

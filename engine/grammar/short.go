@@ -3,6 +3,7 @@ package grammar
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -11,14 +12,15 @@ import (
 
 // ShortSchema returns the JSON Schema of a short form, a list of an object's properties:
 //
-//	label:positive|negative, score:number, reason
+//	label:positive|negative, score:number, reason:string(200)
 //
 // A property is a name, a question mark if it may be missing, and after a colon what its value is:
 // types (string, number, integer, boolean, null, any, object), formats of strings (date, time,
 // date-time, duration, email, hostname, ipv4, ipv6, uuid, uri) and values, with | between
-// alternatives. A value is a number, true, false or a text; a text that has one of , : | ? { } [ ]
-// or that is the name of a type is in quotes. [] at the end makes a list of such values. Braces
-// have an object's properties. Without a colon, a value is a string.
+// alternatives. string(N) is a string of at most N characters. A value is a number, true, false or
+// a text; a text that has one of , : | ? { } [ ] or that is the name of a type is in quotes. [] at
+// the end makes a list of such values. Braces have an object's properties. Without a colon, a value
+// is a string.
 func ShortSchema(text string) (string, error) {
 	p := &shortParser{text: text}
 	schema, err := p.properties(0)
@@ -34,6 +36,9 @@ func ShortSchema(text string) (string, error) {
 	}
 	return schema, nil
 }
+
+// boundedString is the type of strings with a maximum length.
+var boundedString = regexp.MustCompile(`^string\(([1-9]\d{0,6})\)$`)
 
 type shortParser struct {
 	text string
@@ -156,6 +161,9 @@ func (p *shortParser) alternative(depth int) (value, schema string, err error) {
 		return "", `{}`, nil
 	case "date", "time", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri":
 		return "", `{"type":"string","format":"` + word + `"}`, nil
+	}
+	if m := boundedString.FindStringSubmatch(word); m != nil {
+		return "", `{"type":"string","maxLength":` + m[1] + `}`, nil
 	}
 	if json.Valid([]byte(word)) { // a number, true or false
 		return word, "", nil
