@@ -52,7 +52,7 @@ const (
 func New(ctx context.Context, o Options) (*Client, error) {
 	base, err := url.Parse(o.URL)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return nil, fmt.Errorf("server address %q is not an http:// or https:// URL: give one such as http://localhost:8080/v1", o.URL)
+		return nil, fmt.Errorf("server address %q is not an http:// or https:// URL: give one such as http://localhost:8080/v1", withoutUser(o.URL))
 	}
 	o.Concurrency, o.Attempts = cmp.Or(o.Concurrency, 16), cmp.Or(o.Attempts, 6)
 	o.FirstWait, o.Timeout = cmp.Or(o.FirstWait, time.Second), cmp.Or(o.Timeout, 10*time.Minute)
@@ -65,6 +65,19 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		}
 	}
 	return c, nil
+}
+
+// withoutUser returns an address that may be malformed without what may be a user and a password.
+func withoutUser(address string) string {
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok {
+		scheme, rest = "", address
+	}
+	at := strings.LastIndexByte(rest, '@')
+	if at < 0 {
+		return address
+	}
+	return strings.TrimPrefix(scheme+"://…"+rest[at:], "://")
 }
 
 // Model returns the name of the model on the server.

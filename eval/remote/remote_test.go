@@ -308,6 +308,16 @@ func TestModels(t *testing.T) {
 		_, err = remote.New(t.Context(), remote.Options{URL: address, Model: "m"})
 		require.ErrorContains(t, err, "give one such as")
 	}
+	for address, shown := range map[string]string{
+		"http://me:pass word@host/v1":  "http://…@host/v1",
+		"me:password@localhost:80/v1":  "…@localhost:80/v1",
+		"ftp://me:p@ssword@host":       "ftp://…@host",
+		"http://me:password@host:x/v1": "http://…@host:x/v1",
+		"localhost:80/v1":              "localhost:80/v1",
+	} {
+		_, err = remote.New(t.Context(), remote.Options{URL: address, Model: "m"})
+		require.ErrorContains(t, err, fmt.Sprintf("server address %q is not", shown))
+	}
 }
 
 // TestEcho checks that CheckEcho accepts only correct log-probabilities of prompts.

@@ -99,7 +99,7 @@ func (n *Notify) wants(v Verdict) bool {
 
 // Read reads the entries of a schedule.
 func Read(path string) ([]Entry, error) {
-	text, err := os.ReadFile(path)
+	text, err := readLimited(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the schedule: %w", err)
 	}
@@ -126,6 +126,23 @@ func Read(path string) ([]Entry, error) {
 		names[e.Name] = true
 	}
 	return file.Entries, nil
+}
+
+const maxFile = 1 << 20
+
+// readLimited reads a file. It stops after maxFile bytes, since the file may be a device without an
+// end.
+func readLimited(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // the file was only read
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s is larger than 1 MiB: give a YAML file of entries", path)
+	}
+	return text, err
 }
 
 func (e *Entry) complete(folder string) (err error) {

@@ -3,6 +3,7 @@ package schedule_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,4 +104,8 @@ func TestReadRefuses(t *testing.T) {
 			require.ErrorContains(t, err, c.says)
 		})
 	}
+	_, err := schedule.Read("/dev/zero")
+	require.ErrorContains(t, err, "read the schedule: /dev/zero is larger than 1 MiB")
+	_, err = read(t, entry("deadline: 1h")+strings.Repeat("#", 1<<20-len(entry("deadline: 1h"))))
+	require.NoError(t, err)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -74,7 +73,7 @@ func (r *reader) schema(n *yaml.Node) (*jsonschema.Schema, error) {
 	var text []byte
 	if n.Kind == yaml.ScalarNode {
 		var err error
-		if text, err = os.ReadFile(relativeTo(r.folder, n.Value)); err != nil {
+		if text, err = readRegular(relativeTo(r.folder, n.Value)); err != nil {
 			return nil, fmt.Errorf("read its file: %w", err)
 		}
 	} else {

@@ -121,21 +121,26 @@ func readFile(path string) ([]byte, error) {
 	if isBuiltin(path) {
 		return builtin.ReadFile("builtin/" + path + ".yaml")
 	}
-	info, err := os.Stat(path)
+	text, err := readRegular(path)
 	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(path, "./") {
 		return nil, fmt.Errorf("read task: %q is neither a file nor a built-in task (the built-in tasks are %s)", path, strings.Join(Builtin(), ", "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read task: %w", err)
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return nil, fmt.Errorf("read task %s: a task must be a file of at most %d bytes", path, maxFile)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read task: %w", err)
-	}
 	return text, nil
+}
+
+// readRegular reads a file, but no device, which may have no end.
+func readRegular(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxFile) {
+		err = fmt.Errorf("%s: it must be a file of at most %d bytes", path, maxFile)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
 }
 
 type reader struct {

@@ -160,6 +160,7 @@ func TestReadRefuses(t *testing.T) {
 		"check":              {base + "metric_list: [{metric: pass@1, check: bleu}]", `check "bleu"`},
 		"schema":             {base + "metric_list: [{metric: json_schema}]", `needs the setting "schema"`},
 		"wrong schema":       {base + "metric_list: [{metric: json_schema, schema: {type: 7}}]", "schema: it cannot be used: "},
+		"schema of a device": {base + "metric_list: [{metric: json_schema, schema: /dev/zero}]", "/dev/zero: it must be a file"},
 		"fetched schema":     {base + "metric_list: [{metric: json_schema, schema: {$ref: 'http://127.0.0.1:9/x.json'}}]", "write that schema into this one"},
 		"judge":              {base + "output_type: judge", `"judge" is missing`},
 		"rubric":             {base + "output_type: judge\njudge: {range: [1, 5]}", `"rubric", the prompt of the judge, is missing`},
@@ -202,7 +203,7 @@ func TestReadRefuses(t *testing.T) {
 	_, err := Read("arc_hard")
 	require.ErrorContains(t, err, "neither a file nor a built-in task (the built-in tasks are arc_challenge, arc_easy")
 	_, err = Read(t.TempDir())
-	require.ErrorContains(t, err, "a task must be a file")
+	require.ErrorContains(t, err, "it must be a file of at most 1048576 bytes")
 }
 
 // TestRowsOfASubject checks which rows a task about one subject keeps, for each form of subjects in
