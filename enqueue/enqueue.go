@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -27,9 +26,6 @@ const (
 	// groupBytes bytes.
 	groupRows  = 128
 	groupBytes = 256 << 10
-	// lookGroups is the number of groups after which the state of the batch is read: somebody may
-	// have cancelled it.
-	lookGroups = 32
 )
 
 // Summary counts the outcomes of a file's rows.
@@ -50,7 +46,8 @@ type Summary struct {
 // skips rows of the batch that are queued, running or recorded. If the batch was made from another
 // file, the error is rows.ErrOtherFile and nothing is queued. For this check, Enqueue reads the
 // input twice; if the input cannot seek, Enqueue first copies it to a temporary file. If the batch
-// is cancelled meanwhile, the error is queue.ErrCancelled, and no rows stay in the queue.
+// is cancelled meanwhile, the error is queue.ErrCancelled; if it is purged too, queue.ErrNoBatch.
+// No rows stay in the queue then.
 func Enqueue(ctx context.Context, q queue.Queue, in io.Reader, o Options) (Summary, error) {
 	sum := Summary{Batch: o.Batch}
 	file, err := readTwice(ctx, in, rows.SurveyOptions{Format: o.Format, Chats: o.Chats != nil})
@@ -76,24 +73,12 @@ func Enqueue(ctx context.Context, q queue.Queue, in io.Reader, o Options) (Summa
 	}
 	work := pipeline{producer: producer, total: file.Rows, rows: rows.NewReader(io.TeeReader(file, whole), read), progress: o.Progress}
 	if sum, err = work.run(ctx); err != nil {
-		return sum, removeQueued(ctx, q, o.Batch, err)
+		return sum, err
 	}
 	if hex.EncodeToString(whole.Sum(nil)) != file.sha256 {
 		return sum, fmt.Errorf("the input file changed while it was read, so its batch was %w: enqueue the file again as a new batch", rows.ErrOtherFile)
 	}
-	return sum, removeQueued(ctx, q, o.Batch, producer.Seal(ctx, sum.Rows, file.sha256))
-}
-
-// removeQueued removes the rows that were queued after their batch was cancelled, if err says that
-// it was. It returns err.
-func removeQueued(ctx context.Context, q queue.Queue, batch string, err error) error {
-	if !errors.Is(err, queue.ErrCancelled) {
-		return err
-	}
-	if _, again := q.Cancel(ctx, batch); again != nil {
-		return fmt.Errorf("%w; its rows that are in the queue could not be removed: %w", err, again)
-	}
-	return err
+	return sum, producer.Seal(ctx, sum.Rows, file.sha256)
 }
 
 type pipeline struct {
@@ -103,7 +88,6 @@ type pipeline struct {
 	progress func(Summary)
 
 	read     atomic.Int64
-	groups   atomic.Int64               // number of groups that were queued
 	outcomes [Rejected + 1]atomic.Int64 // number of rows by outcome
 }
 
@@ -168,11 +152,6 @@ func (q *pipeline) send(ctx context.Context, next <-chan []rows.Row) error {
 		}
 		for _, o := range outcomes {
 			q.outcomes[o].Add(1)
-		}
-		if q.groups.Add(1)%lookGroups == 0 {
-			if err := q.producer.checkOpen(ctx); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -267,18 +267,30 @@ func TestAPurgedBatchLeavesNoJobs(t *testing.T) {
 	})
 }
 
-// A batch that is cancelled while it is queued gets few more rows, and none stay in the queue.
+// A batch that is cancelled while it is queued, and maybe purged too, gets few more rows, and none
+// stay in the queue.
 func TestEnqueueEndsWithItsBatch(t *testing.T) {
 	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
-		const rows = 20_000
-		cancel := sync.OnceFunc(func() {
-			_, err := q.Cancel(t.Context(), "b")
-			assert.NoError(t, err)
-		})
-		sum, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(prompts(rows)), enqueue.Options{Batch: "b", Progress: func(enqueue.Summary) { cancel() }})
-		require.ErrorIs(t, err, queue.ErrCancelled)
-		require.Less(t, sum.Rows, rows/2)
-		queuetest.Take(t, q, queue.DefaultAlias, queue.Default, 0)
+		const rows = 10_000
+		for _, purge := range []bool{false, true} {
+			batch := fmt.Sprint("b-", purge)
+			end := sync.OnceFunc(func() {
+				if _, err := q.Cancel(t.Context(), batch); err != nil {
+					t.Error(err)
+				}
+				if purge {
+					assert.NoError(t, q.Purge(t.Context(), batch))
+				}
+			})
+			sum, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(prompts(rows)), enqueue.Options{Batch: batch, Progress: func(enqueue.Summary) { end() }})
+			want := queue.ErrCancelled
+			if purge {
+				want = queue.ErrNoBatch
+			}
+			require.ErrorIs(t, err, want)
+			require.Less(t, sum.Rows, rows/2)
+			queuetest.Take(t, q, queue.DefaultAlias, queue.Default, 0)
+		}
 	})
 }
 

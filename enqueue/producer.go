@@ -325,15 +325,6 @@ func (p *Producer) job(row rows.Row) *queue.Job {
 	return j
 }
 
-// checkOpen returns queue.ErrCancelled or queue.ErrNoBatch if the batch takes no more rows.
-func (p *Producer) checkOpen(ctx context.Context) error {
-	s, err := read(ctx, func() (queue.Status, error) { return p.queue.Status(ctx, p.batch) })
-	if err == nil && s.State == queue.Cancelled {
-		err = fmt.Errorf("queue rows of batch %s: %w", p.batch, queue.ErrCancelled)
-	}
-	return err
-}
-
 // Seal records that all rows of the batch are queued, with the number of rows and the SHA-256 of
 // their file.
 func (p *Producer) Seal(ctx context.Context, rows int, fileSHA string) error {

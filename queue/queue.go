@@ -19,7 +19,7 @@ type Queue interface {
 	// or name this alias. A job is not added if a job with the same batch and line is queued or
 	// running, except that Add replaces jobs left over from an earlier batch with the same id.
 	// added reports for each job whether it was added. If Add returns an error, some jobs may be
-	// queued nevertheless.
+	// queued nevertheless. The error is ErrNoBatch or ErrCancelled if a job's batch takes no jobs.
 	Add(ctx context.Context, alias string, p Priority, jobs []*Job) (added []bool, err error)
 
 	// Expire ends the overdue rows of a batch. If the batch's deadline has passed, it records an

@@ -209,30 +209,6 @@ func TestARecordedRowIsNotAnsweredAgain(t *testing.T) {
 	b.requireEmptyQueue(t)
 }
 
-func TestJobsOfAnUnknownBatchAreDropped(t *testing.T) {
-	t.Parallel()
-	q := memqueue.New()
-	b := setUp(t, q, func(_ context.Context, r generation.Request) (generation.Completion, error) {
-		panic("a row of an unknown batch must not run")
-	}, Config{})
-	b.enqueue(t, prompts(1), enqueue.Options{})
-	jobs := queuetest.Take(t, q, queue.DefaultAlias, queue.Default, 1)
-	_, err := q.Cancel(t.Context(), "b")
-	require.NoError(t, err)
-	_, err = q.Add(t.Context(), queue.DefaultAlias, queue.Default, jobs)
-	require.NoError(t, err)
-	stop := b.start(t)
-	b.waitForQueue(t)
-	require.NoError(t, q.Purge(t.Context(), "b"))
-	_, err = q.Add(t.Context(), queue.DefaultAlias, queue.Default, jobs)
-	require.NoError(t, err)
-	require.NoError(t, q.Purge(t.Context(), "last"))
-	b.waitForQueue(t)
-	require.Equal(t, 2, b.count(t, "failed"), "only the rows of waitForQueue reached the engine")
-	stop()
-	b.requireEmptyQueue(t)
-}
-
 func TestALostLeaseIsNoFailure(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, memqueue.New(), nil, Config{})

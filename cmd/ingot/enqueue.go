@@ -266,7 +266,7 @@ func enqueueHint(cmd *cobra.Command, err error, sum enqueue.Summary) error {
 		return fmt.Errorf("stopped before all rows were queued: run the same command with --batch %s to queue the others", sum.Batch)
 	}
 	incomplete := sum.Rows > 0 || errors.Is(err, queue.ErrUnavailable) // if true, the batch may exist
-	if !incomplete || errors.Is(err, rows.ErrOtherFile) || errors.Is(err, queue.ErrCancelled) {
+	if !incomplete || errors.Is(err, rows.ErrOtherFile) || errors.Is(err, queue.ErrCancelled) || errors.Is(err, queue.ErrNoBatch) {
 		return err
 	}
 	return fmt.Errorf("%w (run the same command with --batch %s to queue the remaining rows)", err, sum.Batch)

@@ -73,9 +73,11 @@ func (q *Queue) Add(_ context.Context, name string, p queue.Priority, jobs []*qu
 	a := q.alias(name)
 	added = make([]bool, len(jobs))
 	for i, j := range jobs {
-		if b := q.batches[j.Batch]; b != nil {
-			b.aliases[name] = true
+		b, err := q.open(j.Batch, "", 0)
+		if err != nil {
+			return added, err
 		}
+		b.aliases[name] = true
 		t := &task{job: j, priority: p}
 		if known := a.tasks[t.row()]; known != nil {
 			switch {

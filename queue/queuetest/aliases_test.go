@@ -2,6 +2,7 @@ package queuetest
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,8 @@ var aliasTests = map[string]func(*testing.T, queue.Queue){
 	"ABatchKeepsHowRowsFindTheirModels": testByModel,
 	"EachAliasHasItsOwnPin":             testPins,
 	"CancelRemovesRowsOfAllAliases":     testCancelAliases,
-	"PurgeRemovesRowsOfAllAliases":      testPurgeAliases,
+	"ClosedBatchesTakeNoRows":           testClosedBatches,
+	"RowsOfClosedBatchesAreNotBegun":    testClosedBeforeBegin,
 	"OverdueRowsOfAllAliasesExpire":     testExpireAliases,
 	"NoRowIsLostWhileAnAliasHasRows":    testLostAliases,
 	"AnAliasWithoutRowsIsNotOfTheBatch": testUnusedAlias,
@@ -136,17 +138,61 @@ func testCancelAliases(t *testing.T, q queue.Queue) {
 	Take(t, q, "other", queue.Bulk, 0)
 }
 
-// A producer that has not noticed that its batch was cancelled can still add rows, even of a new
-// alias.
-func testPurgeAliases(t *testing.T, q queue.Queue) {
-	const n = 500
-	create(t, q)
+// A producer that has not noticed that its batch was cancelled or purged adds no more rows, not
+// even of a new alias.
+func testClosedBatches(t *testing.T, q queue.Queue) {
+	refused := func(want error) {
+		t.Helper()
+		for _, alias := range []string{"m", "other"} {
+			added, err := q.Add(t.Context(), alias, queue.Bulk, []*queue.Job{newJob(2), newJob(3)})
+			require.ErrorIs(t, err, want)
+			require.Equal(t, []bool{false, false}, added)
+			Take(t, q, alias, queue.Bulk, 0)
+		}
+	}
+	refused(queue.ErrNoBatch)
+	add(t, q, queue.Bulk, newJob(1))
 	_, err := q.Cancel(t.Context(), "b")
 	require.NoError(t, err)
-	addUnder(t, q, n, time.Time{})
+	refused(queue.ErrCancelled)
 	require.NoError(t, q.Purge(t.Context(), "b"))
-	Take(t, q, "m", queue.Bulk, 0)
-	Take(t, q, "other", queue.Bulk, 0)
+	refused(queue.ErrNoBatch)
+}
+
+// A row that a worker has taken is not begun if its batch was cancelled or purged meanwhile.
+func testClosedBeforeBegin(t *testing.T, q queue.Queue) {
+	admit, refused := make(chan chan struct{}), make(chan error, 1)
+	serve(t, q, queue.ServeOptions{
+		Concurrency: 1,
+		Admit: func(_ context.Context, _ *queue.Delivery, wait bool) (func(), bool) {
+			if wait {
+				closed := make(chan struct{})
+				admit <- closed
+				<-closed
+			}
+			return func() {}, wait
+		},
+		Refused: func(_ context.Context, _ *queue.Delivery, reason error) { refused <- reason },
+	}, func(context.Context, *queue.Delivery) queue.Outcome {
+		refused <- nil
+		return queue.Done()
+	})
+	for line, want := range []error{nil, queue.ErrCancelled, queue.ErrNoBatch} {
+		add(t, q, queue.Bulk, newJob(line+1))
+		closed := receive(t, admit, "the row waits for admission")
+		if want != nil {
+			_, err := q.Cancel(t.Context(), "b")
+			require.NoError(t, err)
+		}
+		if line == 2 {
+			require.NoError(t, q.Purge(t.Context(), "b"))
+		}
+		close(closed)
+		require.ErrorIs(t, receive(t, refused, fmt.Sprint("the row is begun or refused: ", want)), want)
+		if line == 1 {
+			require.NoError(t, q.Purge(t.Context(), "b"))
+		}
+	}
 }
 
 func testExpireAliases(t *testing.T, q queue.Queue) {

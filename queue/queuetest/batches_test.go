@@ -44,7 +44,6 @@ func testCreatedOnce(t *testing.T, q queue.Queue) {
 func testUnknownBatch(t *testing.T, q queue.Queue) {
 	_, err := q.Record(t.Context(), "b", result(1, false))
 	require.ErrorIs(t, err, queue.ErrNoBatch)
-	require.ErrorIs(t, begin(t, q, Hold(t, q, "m"), newJob(1)).Refused, queue.ErrNoBatch)
 	require.ErrorIs(t, q.Seal(t.Context(), "b", 1, ""), queue.ErrNoBatch)
 	_, err = q.Cancel(t.Context(), "b")
 	require.ErrorIs(t, err, queue.ErrNoBatch)
@@ -122,7 +121,6 @@ func testCancel(t *testing.T, q queue.Queue) {
 		require.NoError(t, err)
 		require.False(t, finished)
 	}
-	require.ErrorIs(t, begin(t, q, w, newJob(3)).Refused, queue.ErrCancelled)
 	_, err := second.Record(t.Context(), result(2, false))
 	require.ErrorIs(t, err, queue.ErrCancelled)
 	second.End(queue.Done())

@@ -92,9 +92,12 @@ func testRandomOperations(outer *testing.T, q queue.Queue) {
 				j.Batch, j.File, j.Alias = id, files.Draw(t, "file"), alias
 				pin := m.drawPin(t, alias)
 				workers[alias].Pin.Store(&pin)
-				if m.exists {
-					m.queued[alias] = true
+				if want := m.refusal(""); want != nil {
+					_, err := q.Add(ctx, workers[alias].alias, queue.Bulk, []*queue.Job{j})
+					require.ErrorIs(t, err, want)
+					return
 				}
+				m.queued[alias] = true
 				eventually(outer, "an earlier delivery of the row has ended", func() bool {
 					added, err := q.Add(ctx, workers[alias].alias, queue.Bulk, []*queue.Job{j})
 					return err == nil && added[0] // the error may be ErrRowRunning

@@ -306,6 +306,7 @@ func testCancelRunning(t *testing.T, q queue.Queue) {
 		require.False(t, finished)
 		return len(ended) == 2
 	})
+	require.NoError(t, q.Purge(t.Context(), "b"))
 	for line := 1; line <= 2; line++ {
 		eventually(t, "rows of the batch leave the queue", func() bool { return add(t, q, queue.Bulk, newJob(line))[0] })
 	}

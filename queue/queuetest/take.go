@@ -40,10 +40,15 @@ func Take(t testing.TB, q queue.Queue, alias string, p queue.Priority, n int) []
 	if n > 0 {
 		receive(t, taken, "the jobs are taken")
 	}
-	_, err := q.Add(t.Context(), alias, p, []*queue.Job{last})
+	_, _, err := q.Create(t.Context(), queue.Batch{ID: last.Batch, Alias: alias, Priority: p, Retention: time.Hour})
+	require.NoError(t, err)
+	_, err = q.Add(t.Context(), alias, p, []*queue.Job{last})
 	require.NoError(t, err)
 	receive(t, ended, "the queue is empty")
 	stop()
+	_, err = q.Cancel(t.Context(), last.Batch)
+	require.NoError(t, err)
+	require.NoError(t, q.Purge(t.Context(), last.Batch))
 	require.Len(t, jobs, n)
 	return jobs
 }

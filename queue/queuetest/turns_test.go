@@ -17,7 +17,6 @@ var turnTests = map[string]func(*testing.T, queue.Queue){
 	"AWeightCanBeChanged":             testNewWeight,
 	"ABatchInPartsHasNoMoreTurns":     testParts,
 	"RowsOfACancelledBatchAreRemoved": testCancelRemoves,
-	"RowsOfAPurgedBatchAreRemoved":    testPurgeRemoves,
 }
 
 // createWeighted creates a batch with a weight and queues n rows for it.
@@ -143,15 +142,4 @@ func testCancelRemoves(t *testing.T, q queue.Queue) {
 	_, err := q.Cancel(t.Context(), "b")
 	require.NoError(t, err)
 	Take(t, q, "m", queue.Default, 3)
-}
-
-// A producer that has not noticed that its batch was cancelled can still add rows.
-func testPurgeRemoves(t *testing.T, q queue.Queue) {
-	const n = 500
-	createWeighted(t, q, "b", 0, n)
-	_, err := q.Cancel(t.Context(), "b")
-	require.NoError(t, err)
-	addTo(t, q, "b", 1, 2*n)
-	require.NoError(t, q.Purge(t.Context(), "b"))
-	Take(t, q, "m", queue.Default, 0)
 }

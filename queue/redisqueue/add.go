@@ -101,6 +101,9 @@ func (a *adding) try(ctx context.Context) (again []newTask, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(numbers) == 1 && numbers[0] <= 0 {
+		return nil, refusalOf(numbers[0])
+	}
 	for _, t := range a.tasks {
 		a.added[t.index] = true
 	}

@@ -19,6 +19,7 @@ import (
 
 func addJobs(t testing.TB, q *redisqueue.Queue, lines ...int) []bool {
 	t.Helper()
+	create(t, q)
 	var jobs []*queue.Job
 	for _, line := range lines {
 		jobs = append(jobs, &queue.Job{
@@ -37,6 +38,7 @@ func TestAddWritesWhatAsynqWrites(t *testing.T) {
 	r, q := open(t)
 	keys := func() map[string]any {
 		all := map[string]any{}
+		require.LessOrEqual(t, r.Client.Del(t.Context(), "ingot:{b}:meta").Val(), int64(1))
 		for _, key := range r.Client.Keys(t.Context(), "*").Val() {
 			switch kind := r.Client.Type(t.Context(), key).Val(); kind {
 			case "hash":
@@ -60,6 +62,7 @@ func TestAddWritesWhatAsynqWrites(t *testing.T) {
 		Batch: "b", Line: 2, Sum: "0badcafe", CustomID: "x", Endpoint: openai.Completions, Body: []byte(`{"prompt":"é<>"}`),
 		TimeoutMS: 600_500, MaxAttempts: 3,
 	}
+	create(t, q)
 	for line := 2; line <= 3; line++ {
 		j.Line = line
 		_, err := q.Add(t.Context(), "m", queue.Default, []*queue.Job{j})

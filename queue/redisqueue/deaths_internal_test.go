@@ -153,3 +153,31 @@ func TestADeliveryWithoutAnOwnerIsNoDeath(t *testing.T) {
 }
 
 func numberOf(d *queue.Delivery) int { return d.Recorder.(*recorder).number }
+
+// Counts that are not whole numbers, which another program has written, count as 0: the row is
+// fenced, counted and answered as others are.
+func TestDamagedCounts(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"x", "", "-3", "1.5", "1e3", "99999999999999999999", "7x"} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, 1)
+			for _, name := range []string{"deliveries", "deaths", "attempts"} {
+				require.NoError(t, f.queue.rdb.HSet(t.Context(), key("b", name), "1", text).Err())
+			}
+			h := f.take(1, 0, "w")
+			attempt, err := f.begin(h)
+			require.NoError(t, err)
+			require.Equal(t, 1, attempt)
+			f.reap()
+			require.Equal(t, []int{1, 1, 0}, []int{f.count("deliveries", 1), f.count("deaths", 1), f.count("attempts", 1)})
+			_, err = f.begin(h)
+			require.ErrorIs(t, err, queue.ErrSuperseded)
+			f.serve(1, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
+				return answer(ctx, d, fmt.Sprint(numberOf(d), d.Deaths, d.Attempt))
+			})
+			f.eventually("the row is answered", func() bool { return f.recorded("b")[1] == "1 1 1" })
+			f.requireEmptyQueue()
+		})
+	}
+}

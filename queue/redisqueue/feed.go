@@ -3,12 +3,15 @@ package redisqueue
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/ingot-run/ingot/queue"
 )
@@ -215,6 +218,9 @@ func (f *feed) order(queues []string) string {
 func (f *feed) taken(list []any, err error, wanted, asks int) {
 	s := f.server
 	if err != nil {
+		if redis.HasErrorPrefix(err, "WRONGTYPE") {
+			err = fmt.Errorf("delete the key under asynq: or ingot: of queue %s that another program has overwritten: %w", strings.Join(slices.Sorted(maps.Keys(f.queues)), " or "), err)
+		}
 		s.member.outage.failed(noRows, failure(err, "run take.lua"))
 	} else {
 		s.member.outage.worked(noRows)

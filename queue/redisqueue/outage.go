@@ -1,6 +1,7 @@
 package redisqueue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,9 @@ import (
 // one when it ends. All other errors of the outage are logged at debug level. An outage ends when
 // all operations that failed have succeeded: Redis may answer some and refuse others, for example
 // if it has no memory left, or after a change of the user's rights.
+//
+// An error that is no outage, such as that of a key which another program has overwritten, is
+// logged once until the operation succeeds or fails in another way: it is tried again and again.
 type outage struct {
 	log *slog.Logger
 
@@ -21,17 +25,18 @@ type outage struct {
 	since   time.Time       // zero while Redis can be used
 	failing map[string]bool // failures of operations that have not succeeded since
 	errors  int
+	logged  map[string]string // last error that is no outage of each failure that has not succeeded since
 }
 
 // failed logs a failed operation. failure describes it, such as "could not take rows". worked must
 // be called with the same text when the operation succeeds or is given up.
 func (o *outage) failed(failure string, err error) {
-	if !errors.Is(err, queue.ErrUnavailable) {
-		o.log.Warn(failure, "error", err)
-		return
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if !errors.Is(err, queue.ErrUnavailable) {
+		o.warn(failure, err)
+		return
+	}
 	reason := fmt.Sprintf("%s: %v", failure, err)
 	o.errors++
 	if !o.since.IsZero() {
@@ -43,10 +48,25 @@ func (o *outage) failed(failure string, err error) {
 	o.log.Warn("redis cannot be used: trying again", "error", reason)
 }
 
+// warn logs an error that is no outage, unless it was the last one of the failure. The caller holds
+// the mutex.
+func (o *outage) warn(failure string, err error) {
+	level := slog.LevelWarn
+	if o.logged[failure] == err.Error() {
+		level = slog.LevelDebug
+	}
+	if o.logged == nil {
+		o.logged = map[string]string{}
+	}
+	o.logged[failure] = err.Error()
+	o.log.Log(context.Background(), level, failure, "error", err)
+}
+
 // worked ends the outage if no other operation still fails.
 func (o *outage) worked(failure string) {
 	o.mu.Lock()
 	delete(o.failing, failure)
+	delete(o.logged, failure)
 	fails := len(o.failing) > 0
 	o.mu.Unlock()
 	if !fails {

@@ -37,8 +37,18 @@ func TestAnOutageIsTwoLines(t *testing.T) {
 		require.Equal(t, 2*round+2, lines(), text.String())
 		require.Contains(t, text.String(), "errors=20")
 	}
-	o.failed("could not give up a row", queue.ErrNoBatch)
-	require.Equal(t, 5, lines(), "errors that are no outage are logged one by one")
+	for range 3 {
+		o.failed("could not give up a row", queue.ErrNoBatch)
+		o.failed("could not take rows", errors.New("WRONGTYPE"))
+		require.Equal(t, 6, lines(), "an error that is no outage is logged once")
+	}
+	o.failed("could not give up a row", queue.ErrOtherFile)
+	require.Equal(t, 7, lines(), "another error")
+	o.worked("could not take rows")
+	o.failed("could not take rows", errors.New("WRONGTYPE"))
+	o.failed("could not give up a row", queue.ErrOtherFile)
+	require.Equal(t, 8, lines(), "again after it worked")
+	require.Equal(t, 2, strings.Count(text.String(), "can be used again"), "it was no outage")
 }
 
 // partly fails pipelines of scripts, in which rows are taken and recorded, but not heartbeats.
@@ -75,18 +85,7 @@ func TestAnOutageEndsWhenAllWorksAgain(t *testing.T) {
 	q := New(client)
 	client.AddHook(p)
 	q.Leases = shortLeases
-	var mu sync.Mutex
-	var text bytes.Buffer
-	log := slog.New(slog.NewTextHandler(writer(func(b []byte) (int, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		return text.Write(b)
-	}), nil))
-	logged := func() string {
-		mu.Lock()
-		defer mu.Unlock()
-		return text.String()
-	}
+	log, logged := newLog()
 	ctx, stop := context.WithCancel(t.Context())
 	var serving sync.WaitGroup
 	serving.Go(func() {
@@ -107,6 +106,70 @@ func TestAnOutageEndsWhenAllWorksAgain(t *testing.T) {
 	f.eventually("the outage is over", func() bool { return strings.Contains(logged(), "redis can be used again") })
 	f.eventually("the row is recorded", func() bool { return len(f.recorded("b")) == 1 })
 	require.Equal(t, 2, strings.Count(logged(), "\n"), logged())
+}
+
+// A key of the queue that another program has overwritten is logged once by each search for rows,
+// and the worker continues when it is deleted.
+func TestAnOverwrittenKeyIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	pending := asynqKey("m:default", "pending")
+	require.NoError(t, f.queue.rdb.Rename(ctx, pending, "aside").Err())
+	require.NoError(t, f.queue.rdb.Set(ctx, pending, "x", 0).Err())
+	log, logged := newLog()
+	f.queue.Leases = shortLeases
+	tries := new(tries)
+	f.queue.rdb.AddHook(tries)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		err := f.queue.Serve(ctx, queue.ServeOptions{Alias: "m", Concurrency: 1, Logger: log}, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
+			return answer(ctx, d, "ok")
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	defer serving.Wait()
+	defer stop()
+	f.eventually("the worker tries again", func() bool { return tries.failed.Load() > 20 })
+	require.Equal(t, 1, strings.Count(logged(), noRows), logged())
+	require.Contains(t, logged(), "delete the key under asynq: or ingot: of queue m:bulk or m:critical or m:default")
+	require.LessOrEqual(t, strings.Count(logged(), "\n"), 3, logged())
+	require.NoError(t, f.redis.Client.Rename(ctx, "aside", pending).Err())
+	f.eventually("the row is recorded", func() bool { return len(f.recorded("b")) == 1 })
+}
+
+// tries counts scripts that failed.
+type tries struct {
+	sleeper
+	failed atomic.Int64
+}
+
+func (c *tries) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		if err != nil {
+			c.failed.Add(1)
+		}
+		return err
+	}
+}
+
+// newLog returns a log, and a function that returns its text so far.
+func newLog() (log *slog.Logger, logged func() string) {
+	var mu sync.Mutex
+	var text bytes.Buffer
+	log = slog.New(slog.NewTextHandler(writer(func(b []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return text.Write(b)
+	}), nil))
+	return log, func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return text.String()
+	}
 }
 
 type writer func([]byte) (int, error)

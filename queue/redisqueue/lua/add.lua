@@ -1,21 +1,26 @@
 -- Adds tasks at the end of the waiting rows of their batches, except tasks whose ids exist. A batch
 -- that had no waiting rows gets the lowest turn of the other batches (see fill.lua). The model
 -- alias of the queue is noted in each batch's meta. Values: queue, now_ns. Rows: id, message.
--- Returns the numbers (from 1) of the rows whose ids exist.
-local known, joined, named = {}, {}, {}
+-- Returns the numbers (from 1) of the rows whose ids exist. It adds nothing, and returns only
+-- reply.no_batch or reply.cancelled, if a batch takes no more rows.
+local known, joined, open = {}, {}, {}
 local alias = string.match(arg.queue, '^(.*):')
 local turns = turnsKey(arg.queue)
+for _, row in ipairs(rows) do
+  local batch = rowOf(row.id)
+  local refused = not open[batch] and closed(keysOf(batch))
+  if refused then
+    return {refused}
+  end
+  open[batch] = true
+end
 redis.call('SADD', 'asynq:queues', arg.queue)
+for batch in pairs(open) do
+  redis.call('HSETNX', batchKey(batch, 'meta'), 'alias:' .. alias, 1)
+end
 for n, row in ipairs(rows) do
   local task = taskKey(arg.queue, row.id)
-  local batch, line = string.match(row.id, '^([^:]*):(.*)$')
-  if not named[batch] then
-    named[batch] = true
-    local meta = batchKey(batch, 'meta')
-    if redis.call('EXISTS', meta) == 1 then
-      redis.call('HSETNX', meta, 'alias:' .. alias, 1)
-    end
-  end
+  local batch, line = rowOf(row.id)
   if redis.call('EXISTS', task) == 1 then
     known[#known + 1] = n
   else

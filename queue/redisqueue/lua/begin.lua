@@ -30,7 +30,7 @@ local replies = each(function(row, b, n)
     redis.call('HDEL', row.task, 'orphan')
   end
   local line = b.rows[row.line]
-  line.attempts = tonumber(line.attempts or 0) + (is[3] == row.worker and 0 or 1)
+  line.attempts = whole(line.attempts) + (is[3] == row.worker and 0 or 1)
   b.counts[#b.counts + 1] = row.line
   b.counts[#b.counts + 1] = line.attempts
   b.begun[#b.begun + 1] = n

@@ -14,7 +14,7 @@ if keys and not isCurrent(keys, line, arg.delivery) or redis.call('LREM', asynqK
   return reply.superseded
 end
 if keys and arg.uncount == '1' then
-  uncount(keys, line)
+  change(keys.attempts, line, -1)
 end
 local place = arg.place
 if place ~= 'archived' and keys and closed(keys) then

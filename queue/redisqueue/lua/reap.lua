@@ -20,10 +20,10 @@ local function revoke(id, died)
   if closed(keys) or redis.call('GETBIT', keys.done, line) == 1 then
     return true
   end
-  redis.call('HINCRBY', keys.deliveries, line, 1)
+  change(keys.deliveries, line, 1)
   if died then
-    redis.call('HINCRBY', keys.deaths, line, 1)
-    uncount(keys, line)
+    change(keys.deaths, line, 1)
+    change(keys.attempts, line, -1)
   end
   return false
 end

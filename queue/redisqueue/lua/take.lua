@@ -29,8 +29,7 @@ end
 -- count returns a number in a batch's hash for the row of a task; 0 if there is none.
 local function count(id, name)
   local batch, line = rowOf(id)
-  local n = batch and redis.pcall('HGET', batchKey(batch, name), line)
-  return type(n) == 'string' and tonumber(n) or 0
+  return batch and whole(redis.pcall('HGET', batchKey(batch, name), line)) or 0
 end
 
 -- add notes a task that is taken.

@@ -1,7 +1,7 @@
 -- isCurrent reports whether a delivery has its row: no other worker has taken the row over since.
 -- Rows of a batch that does not exist have no numbers, and nobody wants their results.
 local function isCurrent(keys, line, delivery)
-  return tonumber(redis.call('HGET', keys.deliveries, line) or 0) == tonumber(delivery) or redis.call('EXISTS', keys.meta) == 0
+  return whole(redis.call('HGET', keys.deliveries, line)) == tonumber(delivery) or redis.call('EXISTS', keys.meta) == 0
 end
 
 -- isDead reports whether a running task has no live worker. silence is the time in ms after which a
@@ -15,16 +15,6 @@ local function isDead(owner, orphan, silence, max_age)
   end
   local beat = redis.call('HGET', fleetKey('beats'), owner)
   return not beat or max_age and now - tonumber(beat) >= max_age
-end
-
--- uncount subtracts an attempt at a line.
-local function uncount(keys, line)
-  local n = tonumber(redis.call('HGET', keys.attempts, line) or 0)
-  if n > 1 then
-    redis.call('HINCRBY', keys.attempts, line, -1)
-  elseif n == 1 then
-    redis.call('HDEL', keys.attempts, line)
-  end
 end
 
 -- toHead makes a task that is in no list the next one of its queue.

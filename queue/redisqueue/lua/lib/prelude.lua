@@ -49,8 +49,25 @@ local function turnsKey(queue) return 'ingot:{' .. queue .. '}:turns' end
 local function longerKey(queue) return 'ingot:{' .. queue .. '}:longer' end
 local function waitingKey(queue, batch) return 'ingot:{' .. queue .. '}:waiting:' .. batch end
 
--- nowMS returns the time in ms. number writes a large number without an exponent.
+-- whole returns a count of a row in a hash of a batch; 0 if there is none, or something else.
+local function whole(value)
+  return type(value) == 'string' and #value < 16 and string.match(value, '^%d+$') and tonumber(value) or 0
+end
+
+-- number writes a large number without an exponent.
 local function number(n) return string.format('%.0f', n) end
+
+-- change adds a number to a row's count. It is not stored if it is 0 or less.
+local function change(key, line, by)
+  local n = whole(redis.call('HGET', key, line)) + by
+  if n > 0 then
+    redis.call('HSET', key, line, number(n))
+  else
+    redis.call('HDEL', key, line)
+  end
+end
+
+-- nowMS returns the time in ms.
 local function nowMS()
   local t = redis.call('TIME')
   return t[1] * 1000 + math.floor(t[2] / 1000)

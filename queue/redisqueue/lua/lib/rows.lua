@@ -94,7 +94,7 @@ local function refusal(b, line, delivery, file)
   if row.recorded then
     return reply.recorded
   end
-  if tonumber(row.deliveries or 0) ~= tonumber(delivery) then
+  if whole(row.deliveries) ~= tonumber(delivery) then
     return reply.superseded
   end
 end
