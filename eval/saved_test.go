@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/eval"
+	"github.com/ingot-run/ingot/eval/harnesstest"
 	"github.com/ingot-run/ingot/eval/statistics"
 	"github.com/ingot-run/ingot/eval/task"
 )
@@ -26,16 +27,17 @@ func readSaved(t *testing.T) map[string]map[string]any {
 	return saved
 }
 
+func TestRunsOfTheHarness(t *testing.T) {
+	t.Parallel()
+	harnesstest.Test(t, filepath.Join("testdata", "harness.json"))
+}
+
 // TestFilesAreThoseOfTheHarness repeats runs of the harness and compares the files of Save with
 // those that the harness itself has saved, key by key.
 func TestFilesAreThoseOfTheHarness(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("testdata", "harness.json"))
-	require.NoError(t, err)
-	var all []harnessCase
-	require.NoError(t, json.Unmarshal(text, &all))
 	saved := readSaved(t)
-	for _, c := range all {
+	for _, c := range harnesstest.Read(t, filepath.Join("testdata", "harness.json")) {
 		want, ok := saved[c.Name]
 		if !ok {
 			continue
@@ -52,7 +54,7 @@ func TestFilesAreThoseOfTheHarness(t *testing.T) {
 			require.NoError(t, err)
 			run := t.TempDir()
 			require.NoError(t, eval.Prepare(run, sets))
-			c.answer(t, run)
+			c.Answer(t, run)
 			r, err := eval.Score(run, sets, groups, eval.Config{Model: "a/b.gguf"})
 			require.NoError(t, err)
 			require.NoError(t, eval.Save(run, sets, r))

@@ -15,13 +15,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/eval/harnesstest"
 	"github.com/ingot-run/ingot/eval/task"
 	"github.com/ingot-run/ingot/eval/taskcode"
 )
 
 // shareCase is a task file of the harness, and what the harness computes for two made-up rows.
 type shareCase struct {
-	harnessCase
+	harnesstest.Run
 	File     string            `json:"file"`
 	Reason   string            `json:"reason"` // why the harness does not run the task; empty if it does
 	Rows     []json.RawMessage `json:"rows"`
@@ -57,11 +58,11 @@ func TestShareOfTaskFiles(t *testing.T) {
 	require.NoError(t, lines.Err())
 	require.NotEmpty(t, all)
 	left := share(t, "without Python", len(all), all, func(c *shareCase) string { return c.run(t, head.Folder, nil) })
-	python := pythonProcess(t)
+	python := harnesstest.Python(t)
 	share(t, "with Python", len(all), left, func(c *shareCase) string {
 		reason := c.run(t, head.Folder, python)
 		if python.Start() != nil { // a function ended the process
-			python = pythonProcess(t)
+			python = harnesstest.Python(t)
 		}
 		return reason
 	})
@@ -113,7 +114,7 @@ func (c *shareCase) run(t *testing.T, folder string, python *taskcode.Process) (
 	if one.Splits.Examples() != one.Splits.Rows() {
 		one.FewShotData = writeRows(t, run, "examples.jsonl", c.Examples)
 	}
-	c.compare(f, filepath.Join(run, "run"), []*task.Task{one}, nil)
+	c.Compare(f, filepath.Join(run, "run"), []*task.Task{one}, nil)
 	return ""
 }
 

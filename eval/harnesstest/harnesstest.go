@@ -1,7 +1,10 @@
-package eval_test
+// Package harnesstest has runs that lm-evaluation-harness has made, with its prompts, scores and
+// results, against which packages eval and eval/task are tested.
+package harnesstest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"math"
 	"os"
@@ -18,10 +21,10 @@ import (
 	"github.com/ingot-run/ingot/eval/taskcode"
 )
 
-// harnessCase is a run of lm-evaluation-harness that testdata/record.py has recorded.
-type harnessCase struct {
+// Run is a run of lm-evaluation-harness that eval/testdata/record.py has recorded.
+type Run struct {
 	Name      string            `json:"name"`
-	Run       string            `json:"run"` // the group that is run, if it is not Name
+	Group     string            `json:"run"` // the group that is run, if it is not Name
 	Files     map[string]string `json:"files"`
 	Shots     *int              `json:"num_fewshot"`
 	Chat      bool              `json:"chat"`
@@ -49,16 +52,22 @@ type harnessCase struct {
 	Results map[string]map[string]any `json:"results"`
 }
 
-// TestRunsOfTheHarness repeats runs of lm-evaluation-harness: prompts, continuations and stop
-// strings, the scores of each row, and the results with their standard errors are the same.
-func TestRunsOfTheHarness(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("testdata", "harness.json"))
+// Read reads recorded runs. path is that of eval/testdata/harness.json.
+func Read(t testing.TB, path string) []Run {
+	t.Helper()
+	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	var all []harnessCase
+	var all []Run
 	require.NoError(t, json.Unmarshal(text, &all))
 	require.NotEmpty(t, all)
-	for _, c := range all {
+	return all
+}
+
+// Test repeats recorded runs: prompts, continuations and stop strings, the scores of each row, and
+// the results with their standard errors are the same.
+func Test(t *testing.T, path string) {
+	t.Helper()
+	for _, c := range Read(t, path) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			c.check(t)
@@ -66,28 +75,25 @@ func TestRunsOfTheHarness(t *testing.T) {
 	}
 }
 
-func (c *harnessCase) check(t *testing.T) {
+func (c *Run) check(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range c.Files {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(folder, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
-	name := c.Name
-	if c.Run != "" {
-		name = c.Run
-	}
+	name := cmp.Or(c.Group, c.Name)
 	var python *taskcode.Process
 	if c.Python {
-		python = pythonProcess(t)
+		python = Python(t)
 	}
 	tasks, groups, err := task.ReadAll([]string{filepath.Join(folder, name+".yaml")}, python)
 	require.NoError(t, err)
-	c.compare(t, t.TempDir(), tasks, groups)
+	c.Compare(t, t.TempDir(), tasks, groups)
 }
 
-// pythonProcess returns a process for the functions of tasks. It has network if the system does not
+// Python returns a process for the functions of tasks. It has network if the system does not
 // allow to start one without.
-func pythonProcess(t *testing.T) *taskcode.Process {
+func Python(t *testing.T) *taskcode.Process {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("tasks with functions in Python are not tested: install python3")
@@ -100,14 +106,14 @@ func pythonProcess(t *testing.T) *taskcode.Process {
 	return p
 }
 
-// testingT is a *testing.T, or what takes its place where a failure is counted.
-type testingT interface {
+// TestingT is a *testing.T, or what takes its place where a failure is counted.
+type TestingT interface {
 	require.TestingT
 	Helper()
 }
 
-// compare runs tasks and compares all that the harness recorded. run is an empty folder.
-func (c *harnessCase) compare(t testingT, run string, tasks []*task.Task, groups []task.Group) {
+// Compare runs tasks and compares all that the harness recorded. run is an empty folder.
+func (c *Run) Compare(t TestingT, run string, tasks []*task.Task, groups []task.Group) {
 	t.Helper()
 	sets, err := eval.LoadAll(tasks, eval.Settings{Shots: c.Shots, Chat: &c.Chat, Multiturn: &c.Multiturn})
 	if c.Refused != "" {
@@ -116,7 +122,7 @@ func (c *harnessCase) compare(t testingT, run string, tasks []*task.Task, groups
 	}
 	require.NoError(t, err)
 	require.NoError(t, eval.Prepare(run, sets))
-	c.answer(t, run)
+	c.Answer(t, run)
 	r, err := eval.Score(run, sets, groups, eval.Config{})
 	require.NoError(t, err)
 	for _, s := range sets {
@@ -142,9 +148,9 @@ func (c *harnessCase) compare(t testingT, run string, tasks []*task.Task, groups
 	}
 }
 
-// answer answers the requests of a run as the model of record.py did. A request whose prompt the
+// Answer answers the requests of a run as the model of record.py did. A request whose prompt the
 // harness did not make fails the test.
-func (c *harnessCase) answer(t testingT, run string) {
+func (c *Run) Answer(t TestingT, run string) {
 	type scored struct {
 		from    int // length of the context
 		logprob float64
@@ -164,7 +170,7 @@ func (c *harnessCase) answer(t testingT, run string) {
 	}
 	in, err := os.Open(filepath.Join(run, eval.RequestsFile))
 	require.NoError(t, err)
-	defer in.Close()
+	defer in.Close() //nolint:errcheck // the file was only read
 	out, err := os.Create(filepath.Join(run, eval.AnswersFile))
 	require.NoError(t, err)
 	used := map[string]int{}
@@ -215,7 +221,7 @@ func isEmpty(v any) bool {
 }
 
 // chat returns the text that the model of record.py makes of messages.
-func (c *harnessCase) chat(t testingT, messages json.RawMessage, continues bool) string {
+func (c *Run) chat(t TestingT, messages json.RawMessage, continues bool) string {
 	var got []any
 	require.NoError(t, json.Unmarshal(messages, &got))
 	for i := range c.Asked {
@@ -251,7 +257,7 @@ func echoed(text string, from int, logprob float64, greedy bool) map[string]any 
 	return map[string]any{"tokens": []string{text[:from], text[from:]}, "token_logprobs": []any{nil, logprob}, "top_logprobs": []any{nil, top}}
 }
 
-func (c *harnessCase) compareSamples(t testingT, run string, s *eval.Set) {
+func (c *Run) compareSamples(t TestingT, run string, s *eval.Set) {
 	got, err := eval.ReadSamples(run, s.Name)
 	require.NoError(t, err)
 	want := c.Samples[s.Name]
