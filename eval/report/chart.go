@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
-
 	"github.com/ingot-run/ingot/eval/statistics"
 	"github.com/ingot-run/ingot/internal/chart"
 )
@@ -43,7 +41,7 @@ const (
 // history draws the scores of runs with their intervals, in the order of points, and marks changes
 // of settings. names are the labels of the runs on the axis: as many as fit are shown, and always
 // the last one. The axis does not go beyond the possible values.
-func history(points []point, names []string, possible statistics.Interval, label string) (template.HTML, error) {
+func history(points []point, names []string, possible statistics.Interval, label string) chart.Chart {
 	c := chart.Chart{Width: chartWidth, Height: chartHeight, Label: label}
 	low, high := math.Inf(1), math.Inf(-1)
 	for i, pt := range points {
@@ -65,14 +63,14 @@ func history(points []point, names []string, possible statistics.Interval, label
 	for i := len(names) - 1; i >= 0; i -= (len(names) + maxNames - 1) / maxNames {
 		c.X.Ticks = append(c.X.Ticks, chart.Tick{At: float64(i), Text: names[i]})
 	}
-	return c.SVG()
+	return c
 }
 
 const bins = 16
 
 // distribution draws histograms of the values of two runs. second may be empty. Values above the
 // 99th percentile count in the last bar.
-func distribution(first, second []float64, unit, label string) (template.HTML, error) {
+func distribution(first, second []float64, unit, label string) chart.Chart {
 	all := append(append([]float64{}, first...), second...)
 	low, high := quantile(all, 0), quantile(all, 0.99)
 	if high <= low {
@@ -107,5 +105,5 @@ func distribution(first, second []float64, unit, label string) (template.HTML, e
 		}
 	}
 	c.Y = chart.Axis{High: highest, Title: "% of rows", Ticks: chart.Ticks(0, highest)}
-	return c.SVG()
+	return c
 }

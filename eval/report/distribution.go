@@ -77,11 +77,12 @@ func (c *content) distributions(folder string) error {
 		if len(first) == 0 {
 			first, second = second, nil
 		}
-		chart, err := distribution(first, second, d.unit, fmt.Sprintf("%s of %d rows", d.title, len(d.cand)))
+		chart := distribution(first, second, d.unit, fmt.Sprintf("%s of %d rows", d.title, len(d.cand)))
+		svg, err := chart.SVG()
 		if err != nil {
 			return err
 		}
-		c.Figures = append(c.Figures, figure{d.title, d.note, chart})
+		c.Figures = append(c.Figures, figure{d.title, d.note, svg})
 		for _, run := range []struct {
 			name   string
 			values []float64

@@ -41,8 +41,9 @@ func (c *content) histories(runs []eval.Run) error {
 			f.Note = "lower is better"
 		}
 		label := fmt.Sprintf("%s over %d runs, from %.4f to %.4f", f.Title, len(points), points[0].value, points[len(points)-1].value)
+		drawn := history(points, names, eval.Possible(s.Metric), label)
 		var err error
-		if f.Chart, err = history(points, names, eval.Possible(s.Metric), label); err != nil {
+		if f.Chart, err = drawn.SVG(); err != nil {
 			return err
 		}
 		c.Histories = append(c.Histories, f)
