@@ -60,8 +60,9 @@ func wide(rows int) (g metal.Geometry) {
 // TestConformance runs the conformance suite with several settings: the defaults, tiles for small
 // batches, checked memory (Debug), and fibres in a random order. A case with tiles fails if the
 // backend falls back to plain tiles. Cases that run the same kernels as another case, but with
-// dedicated or checked memory, compute fewer batches. With INGOT_LONG=1, all cases compute all
-// batches, and checked memory is also tested without tiles.
+// dedicated or checked memory, compute fewer batches, and so do plain tiles, which must have the
+// bits of the others. With INGOT_LONG=1, all cases compute all batches, and checked memory is also
+// tested without tiles.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	few := tilesFrom(2)
@@ -85,7 +86,7 @@ func TestConformance(t *testing.T) {
 			continue
 		}
 		suite := computetest.Run
-		if !long && (c.options.Mode == metal.Debug || c.device.Discrete) {
+		if !long && (c.options.Mode == metal.Debug || c.device.Discrete || c.options.PlainTiles) {
 			suite = computetest.RunBrief
 		}
 		t.Run(c.name, func(t *testing.T) {

@@ -87,11 +87,12 @@ func RunSome(t *testing.T, open func(tb testing.TB) compute.Backend, weights, pa
 	run(t, open, rig{brief: true, types: weights, pages: pages})
 }
 
-// RunFast is like Run, for a backend with fast arithmetic, which need not be batch-invariant. Where
-// Run compares the bits of a row in two batches, RunFast compares the row with its expected values.
+// RunFast is like RunBrief, for a backend with fast arithmetic, which need not be batch-invariant.
+// Where RunBrief compares the bits of a row in two batches, RunFast compares the row with its
+// expected values.
 func RunFast(t *testing.T, open func(tb testing.TB) compute.Backend) {
 	t.Helper()
-	run(t, open, rig{fast: true})
+	run(t, open, rig{fast: true, brief: true})
 }
 
 func run(t *testing.T, open func(tb testing.TB) compute.Backend, how rig) {
