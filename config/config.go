@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
@@ -34,6 +35,7 @@ type Config struct {
 	Device      int            // index of the GPU, from 0; the first of Devices
 	Devices     []int          // indices of a worker's GPUs; other commands have one
 	Kernels     metal.Mode     // mode in which a GPU backend compiles its kernels
+	Tuning      time.Duration  // maximum time for tuning the kernels of a new GPU; 0 for none
 	Threads     int            // threads of the CPU backend; 0 for one per processor
 	Engine      engine.Options // context, KV cache, memory and drafting; commands set the other fields
 	Concurrency int            // number of rows that the engine computes at once; 0 to let the engine choose

@@ -51,7 +51,7 @@ func TestDefaults(t *testing.T) {
 	c, err := load(t)
 	require.NoError(t, err)
 	require.Equal(t, &Config{
-		Alias: queue.DefaultAlias, Priority: queue.Default, Backend: "auto", Devices: []int{0},
+		Alias: queue.DefaultAlias, Priority: queue.Default, Backend: "auto", Devices: []int{0}, Tuning: 45 * time.Second,
 		Engine:   engine.Options{KV: gguf.TypeF16, MemoryPercent: 70, Draft: engine.DraftAuto, Recommended: true},
 		LogLevel: slog.LevelInfo, LogFormat: "text",
 	}, c)
@@ -64,12 +64,12 @@ func TestEverySettingFromEverySource(t *testing.T) {
 			Context: 512, KV: gguf.TypeQ80, Memory: 12 << 30, Draft: engine.DraftModel, DraftModel: "small.gguf", DraftTokens: 4,
 			StepTime: 20 * time.Millisecond,
 		},
-		Concurrency: 7, Listen: "127.0.0.1:9090", Data: "/var/ingot", APIKeyFile: "keys", TLSCert: "cert.pem", TLSKey: "key.pem",
+		Tuning: 5 * time.Second, Concurrency: 7, Listen: "127.0.0.1:9090", Data: "/var/ingot", APIKeyFile: "keys", TLSCert: "cert.pem", TLSKey: "key.pem",
 		CORSOrigin: "https://app.example.com", LogLevel: slog.LevelWarn, LogFormat: "json",
 	}
 	text := map[Name]string{
 		Redis: want.Redis, Model: want.Model, Alias: want.Alias, Priority: "bulk", Backend: "cpu", Kernels: "fast", Device: "1,0", Threads: "3",
-		KV: "q8_0", Sampling: "plain", MemoryLimit: "12GiB", Draft: "model=small.gguf", DraftTokens: "4", StepTime: "20ms",
+		KV: "q8_0", Sampling: "plain", MemoryLimit: "12GiB", Draft: "model=small.gguf", DraftTokens: "4", StepTime: "20ms", Tuning: "5s",
 		Context: "512", Concurrency: "7", Listen: want.Listen, Data: want.Data, APIKeyFile: want.APIKeyFile, TLSCert: want.TLSCert,
 		TLSKey: want.TLSKey, CORSOrigin: want.CORSOrigin, LogLevel: "warn", LogFormat: "json",
 	}
@@ -210,6 +210,8 @@ func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
 			`draft (from --draft): "model=" is not known: use auto, mtp, ngram, model=FILE or off`},
 		{"draft tokens", []string{"--draft-tokens", "0"}, nil, "",
 			`draft-tokens (from --draft-tokens): "0" is not allowed; give a whole number from 1 to 8, or auto`},
+		{"tuning", []string{"--tuning", "-1s"}, nil, "",
+			`tuning (from --tuning): "-1s" is not allowed; give a time above 0 such as 45s, or off`},
 		{"step time", []string{"--step-time", "0s"}, nil, "",
 			`step-time (from --step-time): "0s" is not allowed; give a time above 0 such as 20ms, or auto`},
 		{"not YAML", nil, nil, "model: [", `read config file ingot.yaml: `},

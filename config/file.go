@@ -52,6 +52,10 @@ func readLimited(path string) ([]byte, error) {
 // The path is empty if the user has no home folder.
 func GeometryFile() string { return userFile("geometry.json") }
 
+// TuningFile returns the path of the file with the tuning of a GPU, in the folder ingot/tuning of
+// $XDG_CONFIG_HOME. The path is empty if the user has no home folder.
+func TuningFile(device string) string { return userFile(filepath.Join("tuning", device+".json")) }
+
 // userFile returns the path of a file in the folder ingot of $XDG_CONFIG_HOME, or of the default in
 // the XDG Base Directory Specification. It is empty if the user has no home folder.
 func userFile(name string) string {

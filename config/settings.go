@@ -24,6 +24,7 @@ const (
 	Backend     Name = "backend"
 	Device      Name = "device"
 	Kernels     Name = "kernels"
+	Tuning      Name = "tuning"
 	Threads     Name = "threads"
 	Context     Name = "context"
 	KV          Name = "kv"
@@ -90,6 +91,10 @@ var settings = []setting{
 	{
 		name: Kernels, usage: "compile the GPU's kernels in `MODE`: release, debug (with checks) or fast (less exact)", def: "release",
 		set: func(c *Config, s string) (err error) { c.Kernels, err = choose(kernelModes, s); return err },
+	},
+	{
+		name: Tuning, usage: "measure a new GPU's kernels for up to `TIME` at the first start, for the fastest sizes; off for none", def: "45s",
+		set: func(c *Config, s string) (err error) { c.Tuning, err = tuningTime(s); return err },
 	},
 	{
 		name: Threads, usage: "use `N` threads on the CPU; 0 for one per processor", def: "0",

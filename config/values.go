@@ -149,6 +149,18 @@ func stepTime(s string) (time.Duration, error) {
 	return d, nil
 }
 
+// tuningTime returns 0 for off.
+func tuningTime(s string) (time.Duration, error) {
+	if s == "off" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%q is not allowed; give a time above 0 such as 45s, or off", s)
+	}
+	return d, nil
+}
+
 // checkRedis checks a Redis URL. It does not wrap the parser's error, because that error quotes the
 // URL, which can contain a password.
 func checkRedis(s string) error {

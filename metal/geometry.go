@@ -116,6 +116,16 @@ func AllCandidates() Geometry {
 	return all
 }
 
+// Check returns an error if no kernel can be compiled for a choice of the geometry.
+func (g Geometry) Check() error {
+	for i := range g {
+		if err := g[i].check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // check returns an error if no kernel can be compiled for the choice.
 func (c *Choice) check() error {
 	v, ok := kernelShapes[c.Kernel]

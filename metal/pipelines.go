@@ -204,10 +204,8 @@ func (k *kernelSet) compile() error {
 
 // use sets the geometry for later choices of kernels: DefaultGeometry with the choices of g added.
 func (k *kernelSet) use(g Geometry) error {
-	for i := range g {
-		if err := g[i].check(); err != nil {
-			return err
-		}
+	if err := g.Check(); err != nil {
+		return err
 	}
 	k.geometry = slices.Concat(DefaultGeometry(), g).ofDevice(deviceName(k.device.Info()))
 	k.weights, k.pages = map[weightShape]*weightKernels{}, map[gguf.Type]*pageKernels{}

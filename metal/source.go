@@ -1,7 +1,9 @@
 package metal
 
 import (
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"path"
@@ -21,6 +23,21 @@ var kernels embed.FS
 // instances of the file's templates that the geometry can choose, and replaces the constants that
 // the kernels share with this package.
 func Kernel(name string, g Geometry) (Source, error) { return kernelFor(name, g, allTypes) }
+
+// KernelVersion returns a hash of all kernels in Metal's language and of their default geometry. It
+// changes with everything that can change their speed.
+func KernelVersion() string {
+	sum := sha256.New()
+	for _, name := range Files() {
+		src, err := Kernel(name, nil)
+		if err != nil {
+			panic(err) // not reached: the files are part of the program, and tests read them
+		}
+		sum.Write([]byte(src.Text))
+	}
+	sum.Write([]byte(defaultText))
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+}
 
 // kernelFor is Kernel for a unit's types.
 func kernelFor(name string, g Geometry, kind string) (Source, error) {

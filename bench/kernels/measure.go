@@ -84,7 +84,7 @@ func (f *family) measure(open func() (compute.Backend, error)) (m Measurement, e
 	if r.err != nil {
 		return m, r.err
 	}
-	seconds, err := w.seconds(be, minTime)
+	seconds, err := w.seconds(be, minTime, minRuns)
 	m = f.Measurement
 	m.Backend = be.Name()
 	m.Microseconds = seconds * 1e6
@@ -97,10 +97,11 @@ const (
 	minRuns = 5                      // minimum number of timed runs of an operation
 )
 
-// seconds returns the median time of one repetition. The measurement takes at least minTime.
-func (w *work) seconds(be compute.Backend, minTime time.Duration) (float64, error) {
+// seconds returns the median time of one repetition. The measurement takes at least minTime, and
+// runs the work at least as often as the parameter runs says.
+func (w *work) seconds(be compute.Backend, minTime time.Duration, runs int) (float64, error) {
 	var took []float64
-	for start := time.Now(); len(took) <= minRuns || time.Since(start) < minTime; {
+	for start := time.Now(); len(took) <= runs || time.Since(start) < minTime; {
 		before := time.Now()
 		s := be.Begin(w.batch)
 		w.step(s)

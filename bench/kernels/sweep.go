@@ -52,7 +52,8 @@ const (
 // tiles.
 var tilesOf = map[string]string{
 	metal.Product: metal.ProductTile, metal.GatedProduct: metal.GatedTile,
-	metal.GatedExperts: metal.ExpertGatedTile, metal.ExpertsAdd: metal.ExpertDownTile, metal.Attention: metal.AttentionTile,
+	metal.GatedExperts: metal.ExpertGatedTile, metal.ExpertsAdd: metal.ExpertDownTile, metal.ExpertsDown: metal.ExpertDownTile,
+	metal.Attention: metal.AttentionTile,
 }
 
 // Run finds the best geometry for an operation.
@@ -111,7 +112,7 @@ func (t *tuner) microseconds(ctx context.Context, rows, context int, choices ...
 		return 0, err
 	}
 	w := t.work(rows, context)
-	seconds, err := w.seconds(t.be, t.time)
+	seconds, err := w.seconds(t.be, t.time, minRuns)
 	return seconds * 1e6, err
 }
 

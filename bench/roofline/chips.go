@@ -7,6 +7,8 @@ package roofline
 import (
 	"fmt"
 	"strings"
+
+	"github.com/ingot-run/ingot/metal"
 )
 
 // Chip is one of Apple's chips.
@@ -49,4 +51,15 @@ func ParseChip(s string) (Chip, error) {
 		names = append(names, c.Name)
 	}
 	return Chip{}, fmt.Errorf("chip %q is not known: use %s", s, strings.Join(names, ", "))
+}
+
+// LimitsOf returns the limits of a GPU: of an Apple chip, those of its fastest variant, else the
+// bandwidth that the driver reports. A value that is not known is 0.
+func LimitsOf(i metal.Info) Limits {
+	if name, ok := strings.CutPrefix(i.Name, "Apple "); ok {
+		if c, err := ParseChip(name); err == nil {
+			return c.Variants[len(c.Variants)-1].Limits()
+		}
+	}
+	return Limits{Bandwidth: i.Bandwidth}
 }

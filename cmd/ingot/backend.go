@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 
 	"github.com/spf13/pflag"
 
@@ -20,7 +22,7 @@ func addEngineFlags(flags *pflag.FlagSet) {
 func addComputeFlags(flags *pflag.FlagSet) {
 	config.AddFlag(flags, config.MemoryLimit)
 	for _, name := range []config.Name{
-		config.Backend, config.Device, config.Threads, config.KV, config.Draft, config.DraftTokens, config.StepTime,
+		config.Backend, config.Device, config.Tuning, config.Threads, config.KV, config.Draft, config.DraftTokens, config.StepTime,
 	} {
 		config.AddFlag(flags, name)
 		section(flags, tuning, string(name))
@@ -35,27 +37,36 @@ func addCaptureFlag(flags *pflag.FlagSet, path *string) {
 	section(flags, debugging, "capture")
 }
 
-func newLaunch(cfg *config.Config, stderr io.Writer) *launch.Launch {
-	return &launch.Launch{Config: cfg, Log: newLogger(cfg, cfg.LogLevel, stderr), Progress: compileProgress(stderr)}
+// newLaunch returns a launch whose tuning of a new GPU ends with the command's context.
+func newLaunch(ctx context.Context, cfg *config.Config, stderr io.Writer) *launch.Launch {
+	log := newLogger(cfg, cfg.LogLevel, stderr)
+	return &launch.Launch{Config: cfg, Log: log, Progress: kernelProgress(stderr, "compiling kernels"), Tuner: newTuner(ctx, cfg, log, stderr)}
 }
 
-// compileProgress returns a function that shows the number of compiled kernel files on a terminal.
+func newTuner(ctx context.Context, cfg *config.Config, log *slog.Logger, stderr io.Writer) *launch.Tuner {
+	return &launch.Tuner{
+		Context: ctx, Limit: cfg.Tuning, Version: programVersion(), Log: log,
+		Progress: kernelProgress(stderr, "tuning kernels (once for this GPU; --tuning off skips it)"),
+	}
+}
+
+// kernelProgress returns a function that shows a number of kernels or of their files on a terminal.
 // It returns nil if w is neither a terminal nor a progress.Display.
-func compileProgress(w io.Writer) func(done, total int) {
+func kernelProgress(w io.Writer, what string) func(done, total int) {
 	if d, ok := w.(*progress.Display); ok {
 		return func(done, total int) {
 			if done == total {
 				d.Phase(loadingModel)
 				return
 			}
-			d.Phase(fmt.Sprintf("compiling kernels, %d of %d", done, total))
+			d.Phase(fmt.Sprintf("%s, %d of %d", what, done, total))
 		}
 	}
 	if !textfmt.IsTerminal(w) {
 		return nil
 	}
 	return func(done, total int) {
-		line := fmt.Sprintf("compiling kernels, %d of %d", done, total)
+		line := fmt.Sprintf("%s, %d of %d", what, done, total)
 		if done == total {
 			line = ""
 		}

@@ -154,7 +154,7 @@ func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path strin
 	if err != nil {
 		return nil, err
 	}
-	l := newLaunch(cfg, b.stderr)
+	l := newLaunch(ctx, cfg, b.stderr)
 	l.Capture = b.capture
 	eng, err := l.Engine(path, opts)
 	if err != nil {

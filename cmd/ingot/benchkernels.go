@@ -65,7 +65,7 @@ func (k *benchKernels) run(cmd *cobra.Command, _ []string) (err error) {
 	}
 	threads := cmp.Or(cfg.Threads, runtime.GOMAXPROCS(0))
 	var list []kernels.Measurement
-	l := newLaunch(cfg, cmd.ErrOrStderr())
+	l := newLaunch(cmd.Context(), cfg, cmd.ErrOrStderr())
 	l.Cached = true
 	defer func() { err = errors.Join(err, l.Close()) }()
 	err = kernels.Measure(cmd.Context(), l.Backend, func(m kernels.Measurement) {

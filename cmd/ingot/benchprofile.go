@@ -20,7 +20,7 @@ func profileKernels(cmd *cobra.Command, cfg *config.Config, weights *weightFlags
 	if cfg.Backend == config.BackendCPU {
 		return launch.NoGPU("profile", cfg.Backend)
 	}
-	l := newLaunch(cfg, cmd.ErrOrStderr())
+	l := newLaunch(cmd.Context(), cfg, cmd.ErrOrStderr())
 	l.Cached = true
 	defer func() { err = errors.Join(err, l.Close()) }()
 	var all roofline.Measurements

@@ -33,7 +33,7 @@ func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags,
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	l := newLaunch(cfg, cmd.ErrOrStderr())
+	l := newLaunch(cmd.Context(), cfg, cmd.ErrOrStderr())
 	l.Geometry, l.Cached = metal.AllCandidates(), true
 	defer func() { err = errors.Join(err, l.Close()) }()
 	var found []kernels.Swept

@@ -9,6 +9,7 @@ import (
 
 func newDoctor() *cobra.Command {
 	var out jsonFlag
+	var tune bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show the backends of this machine, the one that would be used, and an answer of a model",
@@ -18,7 +19,11 @@ func newDoctor() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			d, problems := doctor.Examine(cmd.Context(), cfg, programVersion())
+			if tune && cfg.Tuning == 0 {
+				return usagef("--tune and --tuning off cannot be combined")
+			}
+			stderr := cmd.ErrOrStderr()
+			d, problems := doctor.Examine(cmd.Context(), cfg, newTuner(cmd.Context(), cfg, newLogger(cfg, cfg.LogLevel, stderr), stderr), tune)
 			if err := out.write(cmd, d, d.Write); err != nil {
 				return err
 			}
@@ -26,6 +31,7 @@ func newDoctor() *cobra.Command {
 		},
 	}
 	out.add(cmd.Flags())
+	cmd.Flags().BoolVar(&tune, "tune", false, "measure the GPU's kernels again, store the fastest sizes, and print a report")
 	config.AddFlag(cmd.Flags(), config.Redis)
 	addEngineFlags(cmd.Flags())
 	return cmd

@@ -130,3 +130,22 @@ func TestDoctorFails(t *testing.T) {
 		})
 	}
 }
+
+// TestDoctorTunes checks that --tune measures, stores and reports, that the next start uses what is
+// stored, and that it needs a GPU. The time limit ends the tuning at once.
+func TestDoctorTunes(t *testing.T) {
+	needCompiler(t)
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	r := ingot(t, "", "doctor", "--backend", "emulator", "--tune", "--tuning", "1ns")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stdout, "choices that differ from the default: 0\n")
+	require.Regexp(t, `(?m)^.+ \(emulator\), \S+ \S+, ingot \S+, kernels [0-9a-f]{16}$`, r.stdout)
+	require.Contains(t, r.stdout, "ended the tuning early")
+	state := stateOf(t, diagnose(t, exitOK, "--backend", "emulator"), "emulator")
+	require.False(t, state.Tuning.Complete)
+	require.FileExists(t, state.TuningFile)
+	r = ingot(t, "", "doctor", "--backend", "cpu", "--tune")
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, "--tune requires a GPU that runs the kernels in Metal's language, but the backend is cpu")
+	require.Equal(t, exitUsage, ingot(t, "", "doctor", "--tune", "--tuning", "off").code)
+}

@@ -157,7 +157,7 @@ func (c *runCommand) dryRun(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	eng, err := newLaunch(cfg, io.Discard).Engine(models[0].Model, launch.EngineOptions(cfg))
+	eng, err := newLaunch(cmd.Context(), cfg, io.Discard).Engine(models[0].Model, launch.EngineOptions(cfg))
 	if err != nil {
 		return err
 	}
@@ -359,8 +359,9 @@ func (r *runner) answer(ctx context.Context, in *prompt.Input, m hub.Aliased, ou
 	if prepared.Known && prepared.Rows == 0 {
 		return sum, nil
 	}
-	l := newLaunch(r.cfg, stderr)
+	l := newLaunch(ctx, r.cfg, stderr)
 	l.Log, l.Capture = newLogger(r.cfg, r.logLevel(), stderr), r.capture
+	l.Tuner.Log = l.Log
 	opts := launch.EngineOptions(r.cfg)
 	opts.Trace, opts.Loading = trace, loading
 	start := time.Now()

@@ -69,7 +69,7 @@ func openEngines(cmd *cobra.Command, cfg *config.Config, models []hub.Aliased) (
 	}
 	engines := map[string]*engine.Engine{}
 	for _, m := range models {
-		eng, err := newLaunch(cfg, cmd.ErrOrStderr()).Engine(m.Model, opts)
+		eng, err := newLaunch(cmd.Context(), cfg, cmd.ErrOrStderr()).Engine(m.Model, opts)
 		if err != nil {
 			return engines, err
 		}

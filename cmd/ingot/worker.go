@@ -51,7 +51,7 @@ func runWorker(cmd *cobra.Command, _ []string) (err error) {
 	log := newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr())
 	loaded := q.ListLoading(cmd.Context(), loadingWorker(cfg), log)
 	start := time.Now()
-	engines, err := newLaunch(cfg, cmd.ErrOrStderr()).Engines(cfg.Model, launch.EngineOptions(cfg))
+	engines, err := newLaunch(cmd.Context(), cfg, cmd.ErrOrStderr()).Engines(cfg.Model, launch.EngineOptions(cfg))
 	loaded()
 	if err != nil {
 		return err

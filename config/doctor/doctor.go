@@ -7,13 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 
+	"github.com/ingot-run/ingot/bench/kernels"
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/config/launch"
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu"
-	"github.com/ingot-run/ingot/engine/cpu/kernels"
+	cpukernels "github.com/ingot-run/ingot/engine/cpu/kernels"
 	"github.com/ingot-run/ingot/internal/textfmt"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/drivers"
@@ -34,6 +36,8 @@ type Diagnosis struct {
 	Model      *ModelFit       `json:"model,omitempty"`
 	Answer     *Answer         `json:"answer,omitempty"` // nil without a model that fits
 	opened     compute.Backend // the chosen backend; nil if it cannot be used
+	tuner      *launch.Tuner
+	tune       bool // the kernels of the chosen GPU are to be tuned
 }
 
 // BackendState is a backend with its device.
@@ -59,7 +63,11 @@ type BackendState struct {
 	Matrices string `json:"matrices,omitempty"`
 	// Swept is the number of kernel geometries in the user's geometry file.
 	Swept int `json:"swept,omitempty"`
+	// Tuning is what was measured for the sizes of kernels; nil if they have not been tuned.
+	Tuning     *kernels.TuningResult `json:"tuning,omitempty"`
+	TuningFile string                `json:"tuning_file,omitempty"` // where it is stored
 
+	tuned       bool // Tuning is not from an earlier start
 	unsupported bool // this machine has no device that can run the kernels; false if it has one that failed
 }
 
@@ -88,16 +96,21 @@ type ModelFit struct {
 	engine.Fit
 }
 
-// Examine makes the diagnosis. The error joins the problems of the backend, the server and the
-// model that the settings name.
-func Examine(ctx context.Context, cfg *config.Config, version string) (d *Diagnosis, problems error) {
+// Examine makes the diagnosis. If the parameter tune is true, it also tunes the kernels of the GPU
+// that the settings choose. The error joins the problems of the backend, the server and the model
+// that the settings name.
+func Examine(ctx context.Context, cfg *config.Config, tuner *launch.Tuner, tune bool) (d *Diagnosis, problems error) {
 	d = &Diagnosis{
-		Version: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Processors: runtime.NumCPU(),
+		Version: tuner.Version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Processors: runtime.NumCPU(),
+		tuner: tuner, tune: tune,
 	}
-	for _, set := range kernels.Sets() {
+	for _, set := range cpukernels.Sets() {
 		d.Kernels = append(d.Kernels, set.Name)
 	}
 	problems = d.examineBackends(cfg)
+	if tune && d.Chosen.Backend != "" && !slices.ContainsFunc(d.Backends, func(b BackendState) bool { return b.tuned }) {
+		problems = errors.Join(problems, fmt.Errorf("--tune requires a GPU that runs the kernels in Metal's language, but the backend is %s", d.Chosen.Backend))
+	}
 	defer func() {
 		if d.opened != nil {
 			problems = errors.Join(problems, d.opened.Close())
@@ -126,7 +139,7 @@ func (d *Diagnosis) examineBackends(cfg *config.Config) error {
 	all := drivers.All()
 	forUse := len(drivers.Names(true))
 	for i := range all[:forUse] {
-		add(examineDriver(cfg, &all[i]))
+		add(d.examineDriver(cfg, &all[i]))
 	}
 	d.Chosen = Choice{Setting: cfg.Backend, Backend: cfg.Backend, Why: "the settings name it"}
 	if cfg.Backend == config.BackendAuto {
@@ -138,7 +151,7 @@ func (d *Diagnosis) examineBackends(cfg *config.Config) error {
 		err = launch.CheckCPU(cfg)
 	}
 	for i := range all[forUse:] {
-		add(examineDriver(cfg, &all[forUse+i]))
+		add(d.examineDriver(cfg, &all[forUse+i]))
 	}
 	for name, be := range opened {
 		switch {
@@ -189,7 +202,7 @@ func (d *Diagnosis) examineCPU(cfg *config.Config) (BackendState, compute.Backen
 // examineDriver opens a driver's device and compiles the kernels. Compiling takes minutes for a
 // driver that is only for tests, so the kernels of such a driver are compiled only if the settings
 // name it. The returned backend is nil if no kernels were compiled.
-func examineDriver(cfg *config.Config, driver *drivers.Driver) (BackendState, compute.Backend) {
+func (d *Diagnosis) examineDriver(cfg *config.Config, driver *drivers.Driver) (BackendState, compute.Backend) {
 	s := BackendState{Name: driver.Name}
 	number := 0
 	if cfg.Backend == driver.Name || cfg.Backend == config.BackendAuto && driver.Auto {
@@ -213,13 +226,25 @@ func examineDriver(cfg *config.Config, driver *drivers.Driver) (BackendState, co
 		s.Reason = textfmt.OneLine(errors.Join(err, dev.Close()).Error())
 		return s, nil
 	}
+	s.Swept = len(geometry)
+	s.tuned = d.tune && (launch.Tunes(dev.Info()) || !driver.Auto) && (cfg.Backend == driver.Name || cfg.Backend == config.BackendAuto)
+	if !s.tuned {
+		s.Tuning = d.tuner.Stored(dev.Info())
+	} else if s.Tuning, err = d.tuner.Tune(dev, cfg.Kernels); err != nil {
+		s.Reason = textfmt.OneLine(errors.Join(err, dev.Close()).Error())
+		return s, nil
+	}
+	if s.Tuning != nil {
+		s.TuningFile = launch.TuningFile(dev.Info())
+		geometry = s.Tuning.Geometry().With(geometry)
+	}
 	be, err := metal.New(dev, metal.Options{Mode: cfg.Kernels, Geometry: geometry})
 	if err != nil {
 		s.Reason = textfmt.OneLine(err.Error())
 		return s, nil
 	}
 	s.fill(dev.Info())
-	s.Swept, s.Matrices = len(geometry), "used"
+	s.Matrices = "used"
 	if be.PlainTiles() {
 		s.Matrices = "not used"
 	}

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	_ "embed"
+	"errors"
 	"io"
 	"reflect"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	template "github.com/DataDog/datadog-agent/pkg/template/text"
 
+	"github.com/ingot-run/ingot/bench/kernels"
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/internal/textfmt"
 	"github.com/ingot-run/ingot/metal/drivers"
@@ -20,6 +22,7 @@ var text string
 
 var diagnosis = template.Must(template.New("diagnosis").Funcs(template.FuncMap{
 	"bytes":    func(n reflect.Value) string { return textfmt.Bytes(uint64(n.Int())) }, //nolint:gosec // sizes are not negative
+	"choices":  func(r *kernels.TuningResult) int { return len(r.Geometry()) },
 	"geometry": func() string { return textfmt.Printable(config.GeometryFile()) },
 	"join":     func(list []string) string { return strings.Join(list, ", ") },
 	"line":     textfmt.Printable,
@@ -33,11 +36,16 @@ var diagnosis = template.Must(template.New("diagnosis").Funcs(template.FuncMap{
 	"window": func(bytes int64, positions int) string { return textfmt.Window(uint64(bytes), positions) }, //nolint:gosec // a size is not negative
 }).Parse(text))
 
-// Write writes the diagnosis as text.
+// Write writes the diagnosis as text, followed by the report of the tuning that Examine made.
 func (d *Diagnosis) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	if err := diagnosis.Execute(t, d); err != nil {
+	if err := errors.Join(diagnosis.Execute(t, d), t.Flush()); err != nil {
 		return err
 	}
-	return t.Flush()
+	for i := range d.Backends {
+		if b := &d.Backends[i]; b.tuned && b.Tuning != nil {
+			return b.Tuning.WriteReport(w)
+		}
+	}
+	return nil
 }

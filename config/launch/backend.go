@@ -26,13 +26,15 @@ type Launch struct {
 	Log      *slog.Logger
 	Progress func(done, total int) // is told how many kernel files are compiled; nil for none
 	Capture  string                // file of the capture; empty for none
-	Geometry metal.Geometry        // geometry of the kernels; nil to use the one in the user's geometry file
+	Geometry metal.Geometry        // geometry of the kernels; nil to use the tuned one and the one in the user's geometry file
+	Tuner    *Tuner                // tunes the kernels of a new GPU; nil for none
 	Cached   bool                  // all backends share one device until Close is called, so that kernels are compiled once
 
-	rows      int64               // memory for the rows of all engines together, in bytes
-	device    metal.Device        // nil on the CPU
-	cache     *metal.CachedDevice // the shared device; nil until it is opened, and nil unless Cached is set
-	capturing *metal.Capture      // nil without a capture
+	rows      int64                     // memory for the rows of all engines together, in bytes
+	device    metal.Device              // nil on the CPU
+	cache     *metal.CachedDevice       // the shared device; nil until it is opened, and nil unless Cached is set
+	capturing *metal.Capture            // nil without a capture
+	tuned     map[string]metal.Geometry // by the device's name
 }
 
 // SettingsError is an error in the settings: nothing was opened.
@@ -113,6 +115,7 @@ func (l *Launch) kernels(dev metal.Device) (*metal.Backend, error) {
 		if geometry, err = metal.ReadGeometryFile(config.GeometryFile()); err != nil {
 			return nil, errors.Join(err, dev.Close())
 		}
+		geometry = l.tune(dev).With(geometry)
 	}
 	be, err := metal.New(dev, metal.Options{Mode: l.Config.Kernels, Progress: l.Progress, Geometry: geometry})
 	if err != nil {
@@ -123,6 +126,21 @@ func (l *Launch) kernels(dev metal.Device) (*metal.Backend, error) {
 	log.Info("kernels are compiled", "backend", info.Driver, "device", info.Name, "language", info.LanguageVersion, "math", info.MathMode,
 		"choices", len(geometry), "took", time.Since(start).Round(time.Millisecond))
 	return be, nil
+}
+
+// tune returns the tuned choices for a device. A device is tuned at most once, even if the result
+// cannot be stored.
+func (l *Launch) tune(dev metal.Device) metal.Geometry {
+	name := dev.Info().Name
+	g, ok := l.tuned[name]
+	if !ok && l.Tuner != nil && l.Config.Kernels != metal.Debug {
+		if l.tuned == nil {
+			l.tuned = map[string]metal.Geometry{}
+		}
+		g = l.Tuner.geometry(dev, l.Config.Kernels)
+		l.tuned[name] = g
+	}
+	return g
 }
 
 // open opens the device of a GPU backend, or returns the cached device.
