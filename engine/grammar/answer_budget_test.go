@@ -95,7 +95,8 @@ func TestLongAnswersAreNotAmbiguous(t *testing.T) {
 }
 
 // All masks of one answer together take a bounded number of steps, and an answer has its steps for
-// itself: what another one took does not count.
+// itself. With an expression of many states, it ends where it would have ended as the first one,
+// whatever states other answers have made.
 func TestAnswersHaveABudget(t *testing.T) {
 	t.Parallel()
 	v, _ := jsonVocabulary()
@@ -107,7 +108,33 @@ func TestAnswersHaveABudget(t *testing.T) {
 	require.ErrorIs(t, err, ErrBudget)
 	assert.Positive(t, n)
 	assert.LessOrEqual(t, m.used, limits.AnswerWork+n*limits.AnswerWork/workShare+2*most)
-	other := g.NewMatcher()
-	further, _, _ := follow(other, "a", 300)
-	assert.Greater(t, further, n, "another answer of the same grammar goes on with the states that are known")
+	for _, text := range []string{"b", "a", "a"} {
+		again := g.NewMatcher()
+		further, _, err := follow(again, text, 300)
+		if text == "a" {
+			require.ErrorIs(t, err, ErrBudget)
+			require.Equal(t, n, further)
+			require.Equal(t, m.used, again.used)
+		}
+	}
+}
+
+// Only answers in a form with very many states have automata of their own.
+func TestManyStates(t *testing.T) {
+	t.Parallel()
+	v, _ := jsonVocabulary()
+	for expression, many := range map[string]bool{
+		"(a|b)*a(a|b){400}":               true,
+		"[a-z ]*e[a-z ]{100}":             true,
+		".*a.{200}":                       true,
+		".*a.{20}":                        false,
+		"[a-z ]{2000}":                    false,
+		`(\w+\s){1,100}\w+`:               false,
+		"(foo|bar|baz|qux){1,300}":        false,
+		`.*(error|warn|info).{0,50}(a|b)`: false,
+	} {
+		g := compileFor(t, v, generation.Constraint{Regex: expression})
+		require.Equal(t, many, g.apart, expression)
+		require.Equal(t, many, g.NewMatcher().automaton == nil, expression)
+	}
 }

@@ -28,6 +28,7 @@ type automaton struct {
 	base       int    // bytes of the lexemes' expressions, which the grammar counts
 	size       atomic.Int64
 	grown      func(bytes int64) // told of each growth of size
+	apart      bool              // of one answer: what it computes does not come from elsewhere
 
 	mu        sync.Mutex
 	lexers    map[string]*lexer

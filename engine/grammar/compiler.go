@@ -19,6 +19,7 @@ type Grammar struct {
 	limits      Limits
 	expressions int // of the lexemes; the automaton adds others
 	size        int64
+	apart       bool // each answer has an automaton of its own: see table.manyStates
 	current     atomic.Pointer[automaton]
 	mu          sync.Mutex // for renewing
 }
@@ -42,17 +43,29 @@ func newGrammar(r *rules, start symbol, v *Vocabulary, limits Limits, grown func
 		return nil, explain(err)
 	}
 	g := &Grammar{vocabulary: v, limits: limits, expressions: t.re.Nodes()}
-	g.size = int64(t.re.Size() + 64*len(t.symbols) + 8*len(t.dots) + 1000)
 	t.re.OnWork(nil)
 	t.re.SetLimits(regex.Limits{Nodes: g.expressions + int(limits.StateBytes>>8)})
+	g.apart = t.manyStates()
+	g.size = int64(t.re.Size() + 64*len(t.symbols) + 8*len(t.dots) + 1000)
 	g.current.Store(newAutomaton(t, v, limits, grown))
 	grown(g.size)
 	return g, nil
 }
 
+// own returns an empty automaton for one answer.
+func (g *Grammar) own() *automaton {
+	a := g.current.Load().renewed(g.expressions)
+	a.limits.StateBytes /= ownShare
+	a.grown, a.apart = func(int64) {}, true
+	return a
+}
+
 // renew returns a new automaton in the place of full, and whether it replaced it: another call may
 // have done so.
 func (g *Grammar) renew(full *automaton) (a *automaton, replaced bool) {
+	if g.apart {
+		return g.own(), true
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if a := g.current.Load(); a != full {

@@ -10,7 +10,7 @@ type Limits struct {
 	MaskWork    int   // steps of one mask, of one Accept or of one Forced
 	AnswerWork  int   // steps of all calls for one answer; its tokens add to it, see workShare
 	RowWork     int   // steps that the rows along an answer cost to make; its tokens add to it, see rowShare
-	StateBytes  int64 // bytes of the automaton of one grammar; a full one starts anew
+	StateBytes  int64 // bytes of the automaton of one grammar; a full one starts anew. See ownShare
 	CacheBytes  int64 // bytes of all compiled grammars of a Compiler
 }
 

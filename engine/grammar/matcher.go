@@ -22,7 +22,10 @@ type Matcher struct {
 
 // NewMatcher returns a Matcher before the first token.
 func (g *Grammar) NewMatcher() *Matcher {
-	m := &Matcher{grammar: g, automaton: g.current.Load()}
+	m := &Matcher{grammar: g}
+	if !g.apart {
+		m.automaton = g.current.Load()
+	}
 	return m
 }
 
@@ -47,6 +50,9 @@ const maxOver = 3
 func (m *Matcher) attempt(f func(a *automaton, p *position, w *work)) error {
 	for attempt, own, over := 0, 0, 0; attempt < maxAttempts && own < 3; attempt++ {
 		w := work{left: m.grammar.limits.MaskWork}
+		if m.automaton == nil {
+			m.automaton = m.grammar.own()
+		}
 		if len(m.positions) == 0 {
 			m.replay(&w)
 		}

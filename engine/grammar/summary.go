@@ -130,7 +130,7 @@ func (a *automaton) summarise(l *lexer, w *work) *summary {
 		return s
 	}
 	var key summaryKey
-	shared := len(l.pairs) == 1
+	shared := len(l.pairs) == 1 && !a.apart
 	if shared {
 		key = a.keyOf(l.pairs[0].node, w)
 		if s := a.vocabulary.summaries.get(key); s != nil {

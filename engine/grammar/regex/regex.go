@@ -74,6 +74,7 @@ type node struct {
 	nullable bool
 	exact    bool // no And or Not inside: not Nothing means not empty
 	life     life // whether any text matches, where it is known
+	counts   bool // a repetition of more than farCount times is inside
 	depth    int32
 	min, max int32
 	text     string // of opLiteral
@@ -166,6 +167,12 @@ func (b *Builder) Fail(err error) Node {
 // Signature returns what identifies n in any Builder of this process.
 func (b *Builder) Signature(n Node) Signature { return b.nodes[n].sig }
 
+// farCount is so many that an expression that remembers a byte for as long can have many states.
+const farCount = 30
+
+// Counts reports whether n has a repetition of more than 30 times with a bound.
+func (b *Builder) Counts(n Node) bool { return b.nodes[n].counts }
+
 // Nullable reports whether n matches the empty text.
 func (b *Builder) Nullable(n Node) bool { return b.nodes[n].nullable }
 
@@ -177,8 +184,10 @@ func (b *Builder) intern(n node) Node {
 	if !b.spend(1) {
 		return Nothing
 	}
+	n.counts = n.op == opRepeat && max(n.min, n.max) > farCount
 	for _, k := range n.kids {
 		n.depth = max(n.depth, b.nodes[k].depth+1)
+		n.counts = n.counts || b.nodes[k].counts
 	}
 	if n.depth > maxDepth {
 		return b.Fail(ErrNodes)
