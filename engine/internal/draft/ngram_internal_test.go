@@ -23,6 +23,8 @@ func TestNGramDraft(t *testing.T) {
 		"a longer match wins":        {[]int32{3, 1, 2, 7, 4, 1, 2, 8, 3, 1, 2}, 1, []int32{7}},
 		"a repetition continues":     {[]int32{1, 2, 3, 1, 2, 3, 1, 2, 3}, 7, []int32{1, 2, 3, 1, 2, 3, 1}},
 		"shorter than n-grams":       {[]int32{1}, 4, nil},
+		"as long as the shortest":    {[]int32{1, 1}, 4, nil},
+		"longer than the shortest":   {[]int32{1, 1, 1}, 2, []int32{1, 1}},
 		"empty":                      {nil, 4, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
