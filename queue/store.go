@@ -65,9 +65,8 @@ type Store interface {
 	// batch is already finished, Cancel changes nothing and finished is true.
 	Cancel(ctx context.Context, batch string) (finished bool, err error)
 
-	// Purge deletes a finished or cancelled batch with its results, and with the waiting rows that
-	// producers added after it was cancelled. The error is ErrNoBatch if the batch does not exist,
-	// and ErrUnfinished if it has not ended.
+	// Purge deletes a finished or cancelled batch with its results and its rows in the queue. The
+	// error is ErrNoBatch if the batch does not exist, and ErrUnfinished if it has not ended.
 	Purge(ctx context.Context, batch string) error
 }
 
