@@ -181,6 +181,12 @@ func TestGroups(t *testing.T) {
 		"inline.yaml":  "group: inline\ntask: [{task: a, num_fewshot: 3}]",
 		"nan.yaml":     "group: nan\ntask: [{task: a, weight: .nan}]",
 		"inf.yaml":     "group: inf\ntask: [{task: a, weight: .inf}]",
+		"paths.yaml":   "group: paths\ntask: [a]\naggregate_metric_list: [{metric: acc, filter_list: {a: b}}]",
+		"metric.yaml":  "group: metric\ntask: [a]\naggregate_metric_list: acc",
+		"heavy.yaml":   "group: heavy\ntask: [{task: a, weight: x}]",
+		"weight.yaml":  "group: weight\ntask: [{weight: 2}]",
+		"minus.yaml":   "group: minus\ntask: [{task: a, weight: 0}]",
+		"named.yaml":   "group: [x]\ntask: [a]",
 		"median.yaml":  "group: median\ntask: [a]\naggregate_metric_list: [{metric: acc, aggregation: median}]",
 	} {
 		path := filepath.Join(folder, name)
@@ -202,7 +208,8 @@ func TestGroups(t *testing.T) {
 		"loop.yaml": "the group contains itself", "none.yaml": `"zebra" is not a built-in task`, "strange.yaml": "banana: this key of a group is not supported",
 		"empty.yaml": `the key "task" is missing`, "zero.yaml": "zero.yaml:2: task: must be a list of tasks", "text.yaml": "text.yaml:2: task: must be a list of tasks",
 		"inline.yaml": `the key "num_fewshot" of a group's task is not supported`, "median.yaml": `aggregation "median" is not supported`, "missing.yaml": "no such file",
-		"nan.yaml": "a weight above 0", "inf.yaml": "a weight above 0",
+		"nan.yaml": "a weight above 0", "inf.yaml": "a weight above 0", "minus.yaml": "a weight above 0", "weight.yaml": "the name of a task",
+		"paths.yaml": "aggregate_metric_list: yaml: ", "metric.yaml": "aggregate_metric_list: yaml: ", "heavy.yaml": "heavy.yaml:2: task: yaml: ", "named.yaml": "group: yaml: ",
 	} {
 		_, _, err := ReadAll([]string{filepath.Join(folder, name)}, nil)
 		require.ErrorContains(t, err, says)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 )
 
 // TestFilesOfSplits: data_files names the rows and, if they are in another split, the examples.
@@ -68,6 +69,36 @@ func TestSettingsOfGeneration(t *testing.T) {
 	require.Equal(t, "[[end] 7 0.5 0.25 3 9 [a b] ]", fmt.Sprint([]any{g.Until, g.MaxTokens, g.Temperature, g.TopP, g.TopK, *g.Seed, g.Choices, g.Regex}))
 	for _, name := range []string{"max_tokens", "max_new_tokens"} {
 		require.Equal(t, 5, written(t, plainTask+"generation_kwargs: {"+name+": 5}").Generation.MaxTokens)
+	}
+}
+
+// TestValuesOfFields: a field has the value of a column, a constant, or the text of a template.
+func TestValuesOfFields(t *testing.T) {
+	t.Parallel()
+	row := parse(t, []byte(`{"q": "x", "n": 7}`))
+	for _, c := range []struct {
+		text     string
+		want     any
+		rendered bool
+	}{{"q", "x", false}, {"n", int64(7), false}, {"'{{q}} {{n}}'", "x 7", true}, {"3", int64(3), false}, {"[a, 1]", []any{"a", 1}, false}, {"{k: v, l: w}", []any{"v", "w"}, false}} {
+		var n yaml.Node
+		require.NoError(t, yaml.Unmarshal([]byte(c.text), &n))
+		var f Field
+		require.True(t, f.Missing())
+		require.NoError(t, f.read(n.Content[0]), c.text)
+		require.False(t, f.Missing())
+		v, rendered, err := f.value(row)
+		require.NoError(t, err, c.text)
+		require.Equal(t, fmt.Sprint(c.want), fmt.Sprint(v), c.text)
+		require.Equal(t, c.rendered, rendered, c.text)
+	}
+	v, rendered, err := new(Field).value(row)
+	require.NoError(t, err)
+	require.Equal(t, []any{"", false}, []any{v, rendered})
+	for text, says := range map[string]string{"1.5": "must be a text, a list or a whole number", "true": "must be a text", "'{{'": "template"} {
+		var n yaml.Node
+		require.NoError(t, yaml.Unmarshal([]byte(text), &n))
+		require.ErrorContains(t, new(Field).read(n.Content[0]), says)
 	}
 }
 

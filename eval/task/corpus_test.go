@@ -1,0 +1,35 @@
+package task
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestScoresOfSentences compares scores of random sentences with those of SacreBLEU and
+// rouge-score, which testdata/corpus.py has recorded.
+func TestScoresOfSentences(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("testdata", "corpus.json"))
+	require.NoError(t, err)
+	var all []struct {
+		Answer, Target string
+		Scores         map[string]float64
+	}
+	require.NoError(t, json.Unmarshal(text, &all))
+	require.NotEmpty(t, all)
+	for _, c := range all {
+		for _, name := range []string{"bleu", "chrf", "chrf++", "ter"} {
+			m := Metric{Name: name}
+			corpus := m.Corpus()
+			require.InDelta(t, c.Scores[name], corpus.Value(corpus.Answer(c.Answer, c.Target)), 1e-9, "%s of %q for %q", name, c.Answer, c.Target)
+		}
+		a, b := rougeTokens(c.Answer), rougeTokens(c.Target)
+		require.InDelta(t, c.Scores["rouge1"], 100*rougeN(a, b, 1), 1e-9, "%q for %q", c.Answer, c.Target)
+		require.InDelta(t, c.Scores["rouge2"], 100*rougeN(a, b, 2), 1e-9, "%q for %q", c.Answer, c.Target)
+		require.InDelta(t, c.Scores["rougeLsum"], 100*rougeLSum(c.Answer, c.Target), 1e-9, "%q for %q", c.Answer, c.Target)
+	}
+}
