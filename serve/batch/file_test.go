@@ -83,6 +83,25 @@ func TestDamagedDescriptionIsAnError(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// A folder whose incomplete files cannot be removed is not opened, since files would be lost in it.
+func TestIncompleteFiles(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for _, kind := range []string{"files", "batches"} {
+		left := filepath.Join(folder, kind, ".incomplete-1")
+		require.NoError(t, os.MkdirAll(filepath.Dir(left), 0o700))
+		require.NoError(t, os.WriteFile(left, nil, 0o600))
+		s, err := batch.Open(folder, batch.Options{Logger: quiet})
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+		require.NoFileExists(t, left)
+		require.NoError(t, os.MkdirAll(filepath.Join(left, "x"), 0o700))
+		_, err = batch.Open(folder, batch.Options{Logger: quiet})
+		require.ErrorContains(t, err, left)
+		require.NoError(t, os.RemoveAll(left))
+	}
+}
+
 func TestUploadRefuses(t *testing.T) {
 	t.Parallel()
 	s, err := batch.Open(t.TempDir(), batch.Options{MaxFileBytes: 1000, Logger: quiet})
@@ -122,6 +141,7 @@ func TestUploadRefuses(t *testing.T) {
 	require.Error(t, batch.CheckUpload("a", "batch", time.Minute))
 	require.Error(t, batch.CheckUpload("a", "batch", 31*24*time.Hour))
 	require.NoError(t, batch.CheckUpload("a", "batch", time.Hour))
+	require.NoError(t, batch.CheckUpload(strings.Repeat("a", 255), "batch", 30*24*time.Hour))
 	page, err := s.Files(batch.Query{Limit: 10}, "")
 	require.NoError(t, err)
 	require.Empty(t, page.Items)

@@ -145,3 +145,26 @@ func TestSequencesWithDiscardedPagesBeginAgain(t *testing.T) {
 	again := started(t, setup{}).generate(t, generation.Request{Tokens: first.prompt, MaxTokens: 9, IgnoreEOS: true})
 	require.Equal(t, again.Choices[0].Tokens, first.seqs[0].answer())
 }
+
+// A step that panics fails the requests with rows in it; if none has rows, all.
+func TestRequestsOfAStepThatPanics(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("panic in a step")
+	for name, c := range map[string]struct {
+		rows []int
+		want []bool
+	}{
+		"some have rows": {[]int{1, 0, 7}, []bool{true, false, true}},
+		"one row":        {[]int{0, 1}, []bool{false, true}},
+		"none has rows":  {[]int{0, 0}, []bool{true, true}},
+	} {
+		l := new(loop)
+		for _, n := range c.rows {
+			l.planner.running = append(l.planner.running, &sequence{request: new(request), rows: n})
+		}
+		l.abandonStep(failed)
+		for i, s := range l.planner.running {
+			require.Equal(t, c.want[i], s.request.err != nil, "%s: sequence %d", name, i)
+		}
+	}
+}

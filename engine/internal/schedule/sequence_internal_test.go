@@ -186,3 +186,15 @@ func TestExpectedLengthsOfAnswers(t *testing.T) {
 	p.stops = stopRate{tokens: 983, stopped: 10} // 101
 	require.Equal(t, 51, p.steps(&sequence{request: &request{limit: 1000}, tokens: make([]int32, 900)}), "the larger half")
 }
+
+// The minimum length of an answer counts the drafts before a token too.
+func TestWhenAnAnswerMayEnd(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		answer, drafts, least int
+		want                  bool
+	}{{2, 1, 3, true}, {2, 0, 3, false}, {3, 0, 3, true}, {0, 3, 3, true}, {1, 1, 3, false}, {3, 2, 3, true}, {0, 0, 0, true}} {
+		s := &sequence{request: &request{prompt: []int32{1, 2}, minTokens: c.least}, tokens: make([]int32, 2+c.answer)}
+		require.Equal(t, c.want, s.mayEnd(c.drafts), "%+v", c)
+	}
+}
