@@ -369,7 +369,8 @@ func TestRowsOfAFile(t *testing.T) {
 	require.NoError(t, load("\ufeff"+row(5)+"\r\n"))
 	require.NoError(t, load(row(16<<20-30)))
 	require.ErrorContains(t, load("\n"+row(16<<20)), ":2: the row has more than 16 MiB")
-	require.ErrorContains(t, load("\n\n5\n"), ":3: the row is not a JSON object")
+	require.ErrorContains(t, load("\n\n5\n"), ":3: the row is not a JSON object: rows are JSON Lines, a JSON object on each line")
+	require.ErrorContains(t, load("id,review\n1,Good\n"), ":1: parse JSON: offset 0: found 'i' where a value is expected: rows are JSON Lines")
 	require.ErrorContains(t, load("{}"), "row 1 of ")
 }
 

@@ -173,12 +173,12 @@ func readRows(path string) (docs []json.RawMessage, objects []*ordered.Object, e
 			continue
 		}
 		v, err := ordered.ParseJSON(line)
-		if err != nil {
-			return nil, nil, fmt.Errorf("read %s:%d: %w", path, n, err)
-		}
 		object, ok := v.(*ordered.Object)
-		if !ok {
-			return nil, nil, fmt.Errorf("read %s:%d: the row is not a JSON object", path, n)
+		if err == nil && !ok {
+			err = errors.New("the row is not a JSON object")
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("read %s:%d: %w: rows are JSON Lines, a JSON object on each line", path, n, err)
 		}
 		docs, objects = append(docs, bytes.Clone(line)), append(objects, object)
 	}

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -19,11 +20,7 @@ func (s Store) DidYouMean(name string) string {
 	for _, m := range s.List() {
 		names = append(names, m.Name)
 	}
-	pattern := filepath.Join(filepath.Dir(name), "*.gguf")
-	if files, err := filepath.Glob(pattern); err == nil {
-		names = append(names, files...)
-	}
-	return textfmt.DidYouMean(name, names)
+	return textfmt.DidYouMean(name, append(names, ggufFiles(filepath.Dir(name))...))
 }
 
 // CheckFile returns an error, with a similar name if there is one, if a name of kind File is not
@@ -32,11 +29,37 @@ func (s Store) CheckFile(n Name) error {
 	if n.Kind != File {
 		return nil
 	}
-	_, err := os.Stat(n.Path)
-	if errors.Is(err, os.ErrNotExist) {
-		return &os.PathError{Op: "open", Path: n.Path, Err: missingFileError{s.DidYouMean(n.Path)}}
+	info, err := os.Stat(n.Path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return &os.PathError{Op: "open", Path: n.Path, Err: missingFileError{s.missingHint(n.Path)}}
+	case err == nil && info.IsDir():
+		return fmt.Errorf("open %s: it is a folder: give the file of a model%s", n.Path, some(", such as ", ggufFiles(n.Path)))
 	}
 	return nil // opening the file reports any other error
+}
+
+// missingHint says which model may be meant, or where models come from.
+func (s Store) missingHint(path string) string {
+	const more = `"ingot models list" shows the models on this machine, "ingot models" those to download`
+	if hint := s.DidYouMean(path); hint != "" {
+		return hint + " " + more
+	}
+	return some("; its folder has ", ggufFiles(filepath.Dir(path))) + "; " + more
+}
+
+// some names a few files after a text. It is empty if there are none.
+func some(text string, files []string) string {
+	if len(files) == 0 {
+		return ""
+	}
+	return text + textfmt.QuotedOr(files[:min(3, len(files))])
+}
+
+// ggufFiles returns the paths of the models in a folder.
+func ggufFiles(folder string) []string {
+	files, _ := filepath.Glob(filepath.Join(folder, "*.gguf")) // a folder whose name is no pattern has none
+	return files
 }
 
 // missingFileError is os.ErrNotExist with a similar name.

@@ -48,8 +48,8 @@ func TestInputLines(t *testing.T) {
 func TestErrorsOfInputLines(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ line, id, code, message string }{
-		{`{`, "", CodeInvalidJSON, "is not valid JSON at byte 1: unexpected end of JSON input"},
-		{``, "", CodeInvalidJSON, "is not valid JSON at byte 0: unexpected end of JSON input"},
+		{`{`, "", CodeInvalidJSON, "is not valid JSON at byte 2: the text ends where a key is expected"},
+		{``, "", CodeInvalidJSON, "is not valid JSON at byte 1: the text ends where a value is expected"},
 		{`[{"prompt":"a"}]`, "", CodeInvalidType, "must be an object, not an array"},
 		{` null`, "", CodeInvalidType, "must be an object, not null"},
 		{`{"custom_id":"c"}`, "c", CodeMissing, `has neither "messages" nor "prompt" nor a "body"`},
@@ -131,7 +131,7 @@ func TestBatchLines(t *testing.T) {
 		{line(id, post, url, `{"model":"m","stream": true}`), BatchLine{"c", "m"}, CodeInvalidValue, `"body.stream" must be false: the results of a batch are files`},
 		{line(id, post, url, `{"model":5}`), BatchLine{"c", ""}, CodeInvalidType, `"body.model" must be a string, not a number`},
 		{`[]`, BatchLine{}, CodeInvalidJSON, "must be an object, not an array"},
-		{`{"custom_id":"c",}`, BatchLine{}, CodeInvalidJSON, "is not valid JSON at byte 18: invalid character '}' looking for beginning of object key string"},
+		{`{"custom_id":"c",}`, BatchLine{}, CodeInvalidJSON, "is not valid JSON at byte 18: found '}' where a key is expected"},
 	} {
 		got, err := CheckBatchLine([]byte(c.line), Completions)
 		require.Equal(t, c.want, got, c.line)

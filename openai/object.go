@@ -26,7 +26,7 @@ func parseObject(raw []byte, path string) (*object, *Error) {
 	o := &object{path: path}
 	if typeOf(raw) != dict || !json.Valid(raw) {
 		if err := json.Unmarshal(raw, &o.fields); err != nil {
-			return nil, jsonError(err)
+			return nil, jsonError(raw)
 		}
 		return o, nil // raw is null, which counts as an object without fields
 	}
@@ -78,12 +78,11 @@ func repeated(object []byte) (key string, ok bool) {
 	return "", false
 }
 
-func jsonError(err error) *Error {
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		return errorf(CodeInvalidJSON, "is not valid JSON at byte %d: %v", syntax.Offset, err)
+func jsonError(raw []byte) *Error {
+	if fault := ordered.Fault(raw); fault != nil {
+		return errorf(CodeInvalidJSON, "is not valid JSON at %v", fault)
 	}
-	return errorf(CodeInvalidJSON, "is not a JSON object: %v", err)
+	return errorf(CodeInvalidJSON, "is not a JSON object, but %s", typeOf(raw))
 }
 
 func (o *object) named(name string) string {

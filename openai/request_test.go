@@ -344,7 +344,7 @@ func TestErrorsOfPrompts(t *testing.T) {
 		{Completions, `{"prompt":5}`, CodeInvalidType, `"prompt" must be a string or an array, not a number`},
 		{Completions, `{"prompt":` + listOf(maxPrompts+1, `"x"`) + `}`, CodeInvalidValue, `"prompt" has 2049 prompts, more than 2048`},
 		{Completions, `{"prompt":["a",[1]]}`, CodeInvalidType, `"prompt" must be a string, or an array of strings, of token ids or of arrays of token ids`},
-		{Chat, `[]`, CodeInvalidJSON, "is not a JSON object: json: cannot unmarshal array into Go value of type map[string]json.RawMessage"},
+		{Chat, `[]`, CodeInvalidJSON, "is not a JSON object, but an array"},
 		{Chat, `{"messages":[{"role":"user","content":"hi","videos":["x"]}]}`, CodeUnsupported, `"messages[0].videos" is not supported: only text can be used`},
 		{Completions, `{"prompt":[]}`, CodeInvalidValue, `"prompt" is an empty array`},
 		{Completions, `{"prompt":[1,"a"]}`, CodeInvalidType, `"prompt[1]" must be a number, not a string`},

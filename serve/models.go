@@ -3,7 +3,8 @@ package serve
 import (
 	"net/http"
 	"slices"
-	"strings"
+
+	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
 // modelBody is OpenAI's description of a model. Context is a field of vLLM.
@@ -68,7 +69,7 @@ func (s *Server) model(r *http.Request, alias string) (Model, error) {
 	if len(models) == 0 {
 		return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %.100q: this server has no model now that the request may use", alias)
 	}
-	return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %.100q: use %s", alias, aliases(models))
+	return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %.100q: use %s", alias, quotedAliases(models))
 }
 
 // present returns the models that a worker or this process serves now.
@@ -80,10 +81,10 @@ func away(alias string) error {
 	return failLater(retryLater, http.StatusServiceUnavailable, "model", "unavailable", "no worker serves the model %.100q now: try again later, or start one", alias)
 }
 
-func aliases(models []Model) string {
+func quotedAliases(models []Model) string {
 	names := make([]string, len(models))
 	for i, m := range models {
 		names[i] = m.Alias
 	}
-	return strings.Join(names, " or ")
+	return textfmt.QuotedOr(names)
 }

@@ -206,6 +206,7 @@ func TestSeedsAreDrawnPerRequest(t *testing.T) {
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, nil)
+	require.Equal(t, `there is no model "gpt-4": use "tiny"`, b.fails(t, 404, http.MethodPost, "/v1/completions", `{"prompt":"a","model":"gpt-4"}`).Message)
 	for _, c := range []struct {
 		name        string
 		status      int

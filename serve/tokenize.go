@@ -33,7 +33,7 @@ func (s *Server) engineOf(r *http.Request, alias string) (*engine.Engine, Model,
 	eng := s.answerer.Engine(alias)
 	if eng != nil && unnamed && len(models) > 1 {
 		return nil, Model{}, &openai.Error{
-			Code: openai.CodeMissing, Param: "model", Message: `this server has several models: name one in "model": ` + aliases(models),
+			Code: openai.CodeMissing, Param: "model", Message: `this server has several models: name one in "model": ` + quotedAliases(models),
 		}
 	}
 	notesOf(r.Context()).model = m.Alias

@@ -133,7 +133,7 @@ func TestTokenizerOfSeveralModels(t *testing.T) {
 	} {
 		e := b.fails(t, 400, c.method, c.path, c.body, both...)
 		require.Equal(t, errorDetail{
-			Message: `this server has several models: name one in "model": glm or tiny`, Type: "invalid_request_error",
+			Message: `this server has several models: name one in "model": "glm" or "tiny"`, Type: "invalid_request_error",
 			Param: "model", Code: "missing_required_parameter",
 		}, e, c.path)
 		path, body := c.path, c.named

@@ -11,6 +11,7 @@ import (
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/files/prompt"
 	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/internal/textfmt"
 	"github.com/ingot-run/ingot/openai"
 )
 
@@ -21,32 +22,35 @@ type dryLine struct {
 	Method       string          `json:"method,omitempty"`
 	URL          openai.Endpoint `json:"url,omitempty"`
 	Body         json.RawMessage `json:"body,omitempty"`
-	Error        *openai.Error   `json:"error,omitempty"`
 	PromptTokens int             `json:"prompt_tokens,omitempty"`
 }
 
-// printRequests prints the requests of an input as JSON Lines. check returns the number of a
-// request's prompt tokens if it is known, or why the request cannot be answered.
+// printRequests prints the requests of an input as JSON Lines to stdout, and to stderr why rows are
+// none. It fails if all rows are none. check returns the number of a request's prompt tokens if it
+// is known, or why the request cannot be answered.
 func printRequests(cmd *cobra.Command, in *prompt.Input, ignoreUnknown bool, check func(rows.Row) (int, *openai.Error)) error {
 	out := json.NewEncoder(cmd.OutOrStdout())
 	out.SetEscapeHTML(false)
+	total, failed := 0, 0
 	for row, err := range rows.NewReader(in, rows.Options{Format: in.Format, IgnoreUnknown: ignoreUnknown}).Rows(cmd.Context()) {
 		if err != nil {
 			return err
 		}
+		total++
 		line := dryLine{CustomID: row.CustomID, Method: "POST", URL: row.Endpoint, Body: row.Body}
 		if row.Err == nil {
 			line.PromptTokens, row.Err = check(row)
 		}
 		if row.Err != nil {
-			line = dryLine{CustomID: row.CustomID, Error: row.Err}
-			line.Error.Message = fmt.Sprintf("line %d: %s", row.Line, line.Error.Message)
+			failed++
+			cmd.PrintErrln(textfmt.Printable(fmt.Sprintf("line %d: %s: %s", row.Line, row.Err.Code, row.Err.Message)))
+			continue
 		}
 		if err := out.Encode(line); err != nil {
 			return err
 		}
 	}
-	return nil
+	return failLimit{}.check(failed, total)
 }
 
 func promptTokens(ctx context.Context, eng *engine.Engine, row rows.Row) (int, *openai.Error) {

@@ -41,6 +41,11 @@ func TestMistakesAreRefusedBeforeWork(t *testing.T) {
 		want string
 	}{
 		{in + " -o x.csv --prompt {{review}}", exitUsage, `--prompt:1: function "review" not defined: if it is a column, write {{.review}}; the functions are default, index, `},
+		{in + " -o x.csv --prompt {review}", exitFailure, `the template names no column, since {review} is plain text: write {{.review}}`},
+		{in + " -o x.csv --prompt {{.review}} --where review.matches.\"[\"", exitFailure, "the regular expression is wrong: missing closing ]: `[`"},
+		{in + " -o x.csv --prompt {{.review}} --model nothere.gguf", exitFailure, `open nothere.gguf: no such file or directory; "ingot models list" shows the models on this machine, "ingot models" those to download`},
+		{in + " -o x.csv --prompt {{.review}} --model " + filepath.Dir(tinyLlama) + "/none.gguf", exitFailure, `; its folder has "` + tinyGLM + `" or "` + tinyLlama + `"; "ingot models list"`},
+		{in + " -o x.csv --prompt {{.review}} --model " + filepath.Dir(tinyLlama), exitFailure, `it is a folder: give the file of a model, such as "` + tinyGLM + `" or "`},
 		{in + " -o x.csv --prompt {{.review-text}}", exitUsage, `write {{index . "NAME"}} for a column whose name has other characters`},
 		{in + " -o x.csv --prompt {{.review}} --keep-finish stop,stopp", exitUsage, `--keep-finish: "stopp" is not known: use stop, length or tool_calls; did you mean "stop"?`},
 		{in + " -o x.csv --prompt {{.review}} --unique answer", exitUsage, `--unique: the table has no column "answer": its columns are "review", "stars", "sample_index", "response"`},
@@ -71,6 +76,9 @@ func TestMistakesAreRefusedBeforeWork(t *testing.T) {
 		{in + " -o " + folder + "/skipped.csv --prompt {{.review}} --skip 3", exitOK, `reviews.csv has no more than 3 rows, which --skip leaves out`},
 	} {
 		args := strings.Fields("run " + c.args)
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], ".matches.", " matches ")
+		}
 		if !strings.Contains(c.args, "--model") {
 			args = append(args, "--model", tinyLlama)
 		}

@@ -55,7 +55,7 @@ func TestRunRefusesATableWithoutUsableTemplates(t *testing.T) {
 	}{
 		{nil, `the columns are "id", "text", "lang", but a prompt is missing: give --prompt, such as --prompt 'Translate: {{.text}}'`},
 		{[]string{"--prompt", "Say {{.txt}}"}, `there is no column "txt": the columns are "id", "text", "lang"`},
-		{[]string{"--prompt", "Say {{.text"}, `--prompt:1: unclosed action`},
+		{[]string{"--prompt", "Say {{.text"}, `--prompt:1: "{{" is not closed: write "}}" behind the column's name`},
 		{[]string{"--prompt", "{{.text}}", "--max-tokens", "-1"}, `--max-tokens: "max_tokens" must be at least 1, not -1`},
 		{[]string{"--prompt", "{{.text}}", "--temperature", "warm"}, `"warm" is not a number`},
 	} {

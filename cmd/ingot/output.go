@@ -173,8 +173,8 @@ func (o *outputFlags) fields() (export.Fields, error) {
 		return f, usagef("--extract and --columns-from json cannot be combined: give one")
 	}
 	var err error
-	if f.Groups, err = regexp.Compile(o.extract); err != nil {
-		return f, usagef("--extract: %w", err)
+	if f.Groups, err = compile("extract", o.extract); err != nil {
+		return f, err
 	}
 	if len(f.Known()) == 0 {
 		return f, usagef("--extract: the expression has no named group: write one as (?P<name>...)")
@@ -217,14 +217,23 @@ func (o *outputFlags) filter() (export.Filter, error) {
 		to    *[]*regexp.Regexp
 	}{{"match", o.match, &f.Match}, {"not-match", o.notMatch, &f.NotMatch}} {
 		for _, text := range list.texts {
-			re, err := regexp.Compile(text)
+			re, err := compile(list.flag, text)
 			if err != nil {
-				return f, usagef("--%s: %w", list.flag, err)
+				return f, err
 			}
 			*list.to = append(*list.to, re)
 		}
 	}
 	return f, nil
+}
+
+// compile compiles the regular expression of a flag.
+func compile(flag, text string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, usagef("--%s: %q is not a regular expression: %s", flag, text, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+	return re, nil
 }
 
 func answersFile(path string) *export.Output { return &export.Output{Path: path, Format: export.Batch} }

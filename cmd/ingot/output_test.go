@@ -246,7 +246,7 @@ func TestOutputsThatAreRefused(t *testing.T) {
 		{[]string{"-o", "x.csv", "--failed", "./x.csv"}, "--failed: give a file other than OUT"},
 		{[]string{"-o", "x.csv", "--failed", "./x.csv.answers.jsonl"}, "--failed: ./x.csv.answers.jsonl is the name of a file of answers"},
 		{[]string{"-o", "x.csv", "--columns", "text,response,text"}, `--columns: column "text" is there twice: name it once`},
-		{[]string{"-o", "x.csv", "--match", "("}, "--match: error parsing regexp: missing closing ): `(`"},
+		{[]string{"-o", "x.csv", "--match", "("}, "--match: \"(\" is not a regular expression: missing closing ): `(`"},
 		{[]string{"-o", "x.csv", "--min-chars", "9", "--max-chars", "3"}, "--min-chars is 9 and --max-chars is 3: give no negative numbers, and a maximum that is not below the minimum"},
 		{[]string{"-o", "x.csv", "--model", "a/m.gguf", "--model", "b/m.gguf"}, `two models have the alias "m": give them different ones as ALIAS=FILE`},
 	} {

@@ -281,14 +281,18 @@ func TestBytesThatAreNotText(t *testing.T) {
 		"in.json": "[{\"id\":\"a\",\"text\":\"caf\xe9\"}]", "in.jsonl": "{\"id\":\"a\",\"text\":\"caf\xe9\"}\n", "in.txt": "caf\xe9\n",
 	} {
 		r := ingot(t, "", "run", write(t, name, text), "-o", "-", "--prompt", "{{.text}}", "--dry-run", "1")
-		require.Equal(t, exitOK, r.code, r.stderr)
-		require.Contains(t, r.stdout, "is not UTF-8", name)
+		require.Equal(t, exitRows, r.code, r.stderr)
+		require.Empty(t, r.stdout, "requests alone")
+		require.Contains(t, r.stderr, "line 1: invalid_record: ")
+		require.Contains(t, r.stderr, "is not UTF-8\n", name)
 		require.Contains(t, r.stderr, "--encoding, such as windows-1252", name)
 	}
 	r := ingot(t, "", "run", write(t, "in.json", "[{\"text\":\"\x93\"}]"), "-o", "-", "--prompt", "{{.text}}", "--dry-run", "1", "--encoding", "shift_jis")
-	require.Contains(t, r.stdout, "is not shift_jis")
+	require.Contains(t, r.stderr, "is not shift_jis")
 	r = ingot(t, "", "run", write(t, "in.csv", "text\nx\n\"open\nb\nc\n"), "-o", "-", "--prompt", "{{.text}}", "--dry-run", "9")
-	require.Contains(t, r.stdout, "; all lines from line 3, where the record begins, are this record")
+	require.Equal(t, exitOK, r.code, "one row can be answered")
+	require.Equal(t, 1, strings.Count(r.stdout, "\n"))
+	require.Contains(t, r.stderr, "; all lines from line 3, where the record begins, are this record")
 }
 
 func TestEncodings(t *testing.T) {
@@ -307,8 +311,8 @@ func TestEncodings(t *testing.T) {
 	}
 	in := write(t, "in.csv", "text\n\x93\n")
 	r := ingot(t, "", "run", in, "-o", "-", "--prompt", "{{.text}}", "--dry-run", "1", "--encoding", "shift_jis")
-	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Contains(t, r.stdout, `column \"text\" is not shift_jis`, "a byte that is not Shift JIS is not replaced silently")
+	require.Equal(t, exitRows, r.code, r.stderr)
+	require.Contains(t, r.stderr, `column "text" is not shift_jis`, "a byte that is not Shift JIS is not replaced silently")
 	for name, near := range map[string]string{"windows1252": "windows-1252", "latin-1": "latin1", "shift-jiss": "shift_jis", "utf16": "utf-16le", "windws-1251": "windows-1251"} {
 		r := ingot(t, "", "run", in, "-o", "-", "--prompt", "{{.text}}", "--dry-run", "1", "--encoding", name)
 		require.Equal(t, exitUsage, r.code, r.stderr)

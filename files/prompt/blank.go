@@ -78,13 +78,3 @@ func (o *Options) columns() []string {
 	}
 	return slices.Concat(o.Template.columns, o.System.columns)
 }
-
-// constant warns of a template that is the same for all records. It is empty if the template uses
-// columns, or if there are none.
-func (o *Options) constant(columns []string) string {
-	if len(o.columns()) > 0 || o.Template.whole || o.System != nil && o.System.whole || len(columns) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("the template names no column, so all rows have the same prompt: write %s to insert a column (the columns are %s)",
-		placeholder(columns[0]), table.Quoted(columns))
-}

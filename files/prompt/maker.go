@@ -39,35 +39,6 @@ type maker struct {
 	asGiven bool // the options say whether texts of control tokens are ordinary text
 }
 
-// UseError means that neither the options nor the columns show how the records become requests.
-type UseError struct{ Columns []string }
-
-// Error returns a message with the columns and an example of --prompt.
-func (e *UseError) Error() string {
-	if len(e.Columns) == 0 {
-		return "the input has no columns"
-	}
-	example := e.Columns[0]
-	for _, name := range e.Columns {
-		if slices.Contains([]string{"text", "question", "query", "input", "content", "sentence", "title"}, strings.ToLower(name)) {
-			example = name
-			break
-		}
-	}
-	return fmt.Sprintf("the columns are %s, but a prompt is missing: give --prompt, such as --prompt '%s'%s",
-		table.Quoted(e.Columns), "Translate: "+placeholder(example), table.DelimiterHint(e.Columns))
-}
-
-func placeholder(column string) string {
-	for i, r := range column {
-		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		if !letter && (i == 0 || r < '0' || r > '9') {
-			return fmt.Sprintf("{{index . %q}}", column)
-		}
-	}
-	return "{{." + column + "}}"
-}
-
 // newMaker decides how records become requests. lines is set if the input consists of lines.
 // columns are the columns of the input, or nil if each record has its own. sample has the first
 // records. notice describes the shape that was guessed, or is empty.
@@ -85,6 +56,9 @@ func newMaker(o Options, lines bool, columns []table.Column, sample []table.Reco
 		if err := t.Check(known); err != nil {
 			return nil, "", err
 		}
+	}
+	if name := o.braced(known); name != "" && o.constant() {
+		return nil, "", fmt.Errorf("the template names no column, since {%s} is plain text: write %s", name, placeholder(name))
 	}
 	if o.Template != nil {
 		return m, "", nil

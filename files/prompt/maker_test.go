@@ -34,7 +34,8 @@ func TestPlaceholders(t *testing.T) {
 	for _, name := range []string{"text", "question", "query", "input", "content", "sentence", "title"} {
 		require.ErrorContains(t, &UseError{Columns: []string{"id", name, "text"}}, "'Translate: {{."+name+"}}'")
 	}
-	require.ErrorContains(t, &UseError{Columns: []string{"id", "other"}}, "'Translate: {{.id}}'")
+	require.ErrorContains(t, &UseError{Columns: []string{"id", "other"}}, "'Translate: {{.other}}'")
+	require.ErrorContains(t, &UseError{Columns: []string{"id", "uuid"}}, "'Translate: {{.id}}'")
 }
 
 // TestFormsOfRows: a row has a form of its own if the form of its answer is not the default.

@@ -36,6 +36,9 @@ func TestWarningsOfTemplates(t *testing.T) {
 		"the whole record":               {"{{json .}}", "", "a,b\n", ""},
 		"the whole record in the system": {"Hello", "{{json .}}", "a,b\n", ""},
 		"no rows":                        {"Hello", "", "", ""},
+		"a word that is a column":        {"Which Lang is this?", "", "a,b\n", strings.Replace(constant, "{{.text}}", "{{.lang}}", 1)},
+		"a column in single braces":      {"{{.text}} in { lang }", "", "a,b\n", "the template has {lang} as plain text: write {{.lang}} to insert the column"},
+		"braces with no column":          {"{{.text}} in {\"lang\": 1} or {x}", "", "a,b\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,5 +145,26 @@ func TestSeedsOfRows(t *testing.T) {
 	require.NoError(t, err)
 	for i, line := range got {
 		require.Contains(t, line, fmt.Sprintf(`"seed":%d,"max_tokens":7}`, prompt.RowSeed("7", i+1)))
+	}
+}
+
+// TestSingleBracesAreRefused: a template in which columns stand in single braces, as in Python, and
+// none in double ones, is refused before anything is answered.
+func TestSingleBracesAreRefused(t *testing.T) {
+	t.Parallel()
+	path := put(t, "a.csv", "id,text,two words\n1,a,b\n")
+	for user, want := range map[string]string{
+		"{text}":            "{text} is plain text: write {{.text}}",
+		"Say { two words }": `{two words} is plain text: write {{index . "two words"}}`,
+		"{other} {text}":    "{text} is plain text: write {{.text}}",
+		"{other}":           "",
+		`{{"{text}"}}`:      "",
+	} {
+		_, err := prompt.Open([]string{path}, table.Options{}, prompt.Options{Template: template(t, "user", user)})
+		if want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.EqualError(t, err, "read "+path+": the template names no column, since "+want)
 	}
 }

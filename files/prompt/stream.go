@@ -133,7 +133,7 @@ func (s *Stream) begin() (lines bool, err error) {
 	s.maker, s.none = m, len(s.first) == 0
 	if s.o.Template != nil && s.o.Warn != nil && !s.guessed && !s.none {
 		s.guessed = true
-		if text := s.o.constant(columnNames(s.records.Columns(), sample)); text != "" {
+		if text := s.o.warning(columnNames(s.records.Columns(), sample)); text != "" {
 			s.o.Warn(text)
 		}
 	}

@@ -111,7 +111,7 @@ func TestShapes(t *testing.T) {
 		{"mixed.jsonl", `{"custom_id":"a","body":{"messages":[{"role":"user","content":"a"}]}}` + "\n" + `{"prompt":"b"}` + "\n" + `{"messages":[{"role":"developer","content":"c"}]}` + "\n{",
 			prompt.Options{System: template(t, "system", "s")}, "",
 			`a ` + chat + `[{"role":"system","content":"s"},{"role":"user","content":"a"}]}|line-2 invalid_record a completion has no system message: leave out --system` +
-				`|line-3 ` + chat + `[{"role":"developer","content":"c"}]}|line-4 invalid_json is not valid JSON at byte 1: unexpected end of JSON input`},
+				`|line-3 ` + chat + `[{"role":"developer","content":"c"}]}|line-4 invalid_json is not valid JSON at byte 2: the text ends where a key is expected`},
 		{"error.jsonl", `{"custom_id":"a","error":{"code":"c","message":"m"}}` + "\n" + `{"error":"x"}` + "\n" + `{"error":{}}`, prompt.Options{}, "",
 			`a c m|line-2 invalid_type "error" must be an object, not a string|line-3 invalid_type "error" must be an object with a "code" and a "message"`},
 		{"id.csv", "id,t\n1,a\n1,b\n,c\nline-5,d\n2,e\n", prompt.Options{Template: template(t, "user", "{{.t}}")}, "",

@@ -5,10 +5,8 @@ package prompt
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +25,7 @@ type Template struct {
 	messages []message
 	columns  []string // columns that the templates name
 	whole    bool     // a template uses the whole record
+	literal  []string // texts of the templates themselves
 }
 
 type message struct {
@@ -42,7 +41,7 @@ var Roles = []string{"system", "user", "assistant"}
 func (t *Template) Add(role, where, text string) error {
 	parsed, err := template.New(where).Option("missingkey=error").Funcs(functions).Funcs(template.FuncMap{markFunction: markValue}).Parse(text)
 	if err != nil {
-		return parseError(err)
+		return parseError(err, text)
 	}
 	for _, each := range parsed.Templates() {
 		markValues(each.Root)
@@ -50,28 +49,6 @@ func (t *Template) Add(role, where, text string) error {
 	t.messages = append(t.messages, message{role, parsed})
 	t.visit(parsed.Root, true)
 	return nil
-}
-
-// plainError removes the prefix "template: " from an error of text/template. The error then begins
-// with the template's name.
-func plainError(err error) error {
-	return errors.New(strings.TrimPrefix(err.Error(), "template: "))
-}
-
-// unknownFunction is what text/template reports about {{name}}.
-var unknownFunction = regexp.MustCompile(`function "(\w+)" not defined`)
-
-// parseError returns the error of a template that cannot be parsed, with a hint if a column was
-// written as in Jinja.
-func parseError(err error) error {
-	text := plainError(err).Error()
-	if m := unknownFunction.FindStringSubmatch(text); m != nil {
-		return fmt.Errorf("%s: if it is a column, write {{.%s}}; the functions are %s", text, m[1], strings.Join(slices.Sorted(maps.Keys(functions)), ", "))
-	}
-	if strings.Contains(text, "bad character") {
-		return fmt.Errorf(`%s: write {{index . "NAME"}} for a column whose name has other characters than letters, digits and _`, text)
-	}
-	return errors.New(text)
 }
 
 // marker is the start of a line in a template file that gives the role of the message below.
@@ -167,6 +144,8 @@ func (t *Template) visit(n parse.Node, dot bool) {
 		for _, each := range n.Nodes {
 			t.visit(each, dot)
 		}
+	case *parse.TextNode:
+		t.literal = append(t.literal, string(n.Text))
 	case *parse.ActionNode:
 		t.visit(n.Pipe, dot)
 	case *parse.IfNode:

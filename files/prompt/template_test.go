@@ -99,7 +99,19 @@ func TestTemplatesReadTheirColumns(t *testing.T) {
 
 func TestTemplateErrors(t *testing.T) {
 	t.Parallel()
-	require.ErrorContains(t, (&Template{}).Add("user", "--prompt", "a {{.b"), "--prompt:1: ")
+	for text, want := range map[string]string{
+		"a {{.b":           `"{{" is not closed: write "}}" behind the column's name`,
+		"a {{.b} c":        `"}" stands where "}}" is expected`,
+		"{{if .b}}c":       "{{if}}, {{range}} or {{with}} is not closed: write {{end}}",
+		"{{}}":             "{{}} is empty: write a column, such as {{.text}}",
+		"{{.b \"c}}":       "a quote is not closed",
+		"{{(.b}}":          "a parenthesis is not closed",
+		"{{.b)}}":          "a parenthesis is closed that was not opened",
+		"{{.first name}}":  `function "name" not defined: write {{index . "first name"}} for a column with a space in its name`,
+		"{{ first name }}": `function "first" not defined: write {{index . "first name"}} for a column with a space in its name`,
+	} {
+		require.EqualError(t, (&Template{}).Add("user", "--prompt", text), "--prompt:1: "+want)
+	}
 	require.ErrorContains(t, (&Template{}).Add("user", "--prompt", "{{nothing .b}}"), `function "nothing" not defined`)
 	require.ErrorContains(t, (&Template{}).Add("user", "--prompt", "{{.a-b}}"), `write {{index . "NAME"}} for a column whose name has other characters than letters, digits and _`)
 	require.EqualError(t, (&Template{}).Add("user", "--prompt", "{{text}}"),
@@ -116,8 +128,8 @@ func TestTemplateErrors(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"{{.text.inner}}":                 "can't evaluate field inner",
-		"{{.object.inner}}":               `map has no entry for key "inner"`,
+		"{{.text.inner}}":                 `--prompt:1:7: .text.inner: the value has no field "inner"`,
+		"{{.object.inner}}":               `--prompt:1:9: .object.inner: there is no key "inner"`,
 		"{{index .object \"c\"}}":         `there is no key "c": the keys are "a"`,
 		"{{index .list 2}}":               "there is no element 2: the list has 1 elements",
 		"{{index .list 1}}":               "there is no element 1: the list has 1 elements",

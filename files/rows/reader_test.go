@@ -85,13 +85,13 @@ func TestReaderAcceptsLines(t *testing.T) {
 func TestReaderErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, line, code, message string }{
-		{"cut short", `{"prompt":"hi"`, openai.CodeInvalidJSON, `is not valid JSON at byte 14: unexpected end of JSON input`},
-		{"two objects", `{"prompt":"hi"} {}`, openai.CodeInvalidJSON, `is not valid JSON at byte 17: invalid character '{' after top-level value`},
+		{"cut short", `{"prompt":"hi"`, openai.CodeInvalidJSON, `is not valid JSON at byte 15: the text ends where a comma or a closing brace is expected`},
+		{"two objects", `{"prompt":"hi"} {}`, openai.CodeInvalidJSON, `is not valid JSON at byte 17: found '{' where the end is expected`},
 		{"an array", `["hi"]`, openai.CodeInvalidType, `must be an object, not an array`},
 		{"a string", `"hi"`, openai.CodeInvalidType, `must be an object, not a string`},
 		{"a number", `12`, openai.CodeInvalidType, `must be an object, not a number`},
 		{"null", `null`, openai.CodeInvalidType, `must be an object, not null`},
-		{"not JSON", `hello`, openai.CodeInvalidJSON, `is not valid JSON at byte 1: invalid character 'h' looking for beginning of value`},
+		{"not JSON", `hello`, openai.CodeInvalidJSON, `is not valid JSON at byte 1: found 'h' where a value is expected`},
 		{"not UTF-8", "{\"prompt\":\"h\xffi\"}", openai.CodeInvalidText, `the row is not UTF-8 at byte 13`},
 		{"nothing to do", `{"custom_id":"a"}`, openai.CodeMissing, `has neither "messages" nor "prompt" nor a "body"`},
 		{"an empty body", `{"custom_id":"a","body":{}}`, openai.CodeMissing, `has neither "messages" nor "prompt" in its body`},

@@ -21,7 +21,7 @@ var unknownName = regexp.MustCompile(`^unknown name (\w+)`)
 func newCondition(source string, columns []string) (*condition, error) {
 	program, err := where.Compile(source, columns)
 	if err != nil {
-		text := err.Error()
+		text := strings.Replace(err.Error(), "error parsing regexp: ", "the regular expression is wrong: ", 1)
 		if strings.HasPrefix(text, `unexpected token Operator("=")`) {
 			text += "; == compares"
 		}

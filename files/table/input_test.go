@@ -73,7 +73,7 @@ func TestFormats(t *testing.T) {
 		{"tabs.tsv", "a\tb\n1, 2\t\"x\ty\"\n", []string{`1: {"a":"1, 2","b":"x\ty"}`}},
 		{"header.csv", "a,b\n", nil},
 		{"lines.jsonl", "{\"a\": 1}\n\n [1]\n{\"a\":\n{ \"b\" : {\"c\":[\"}\\\"\"]} ,\"d\":-1.50}\n", []string{`1: {"a":1}`, `3! the record is not a JSON object`,
-			`4! the record is not valid JSON: unexpected end of JSON input`, `5: {"b":{"c":["}\""]},"d":-1.50}`}},
+			`4! the record is not valid JSON at byte 6: the text ends where a value is expected`, `5: {"b":{"c":["}\""]},"d":-1.50}`}},
 		{"array.json", " [ {\"a\": 1},\n {\"a\": [2]}, 3, {} ]\n", []string{`1: {"a":1}`, `2: {"a":[2]}`, `3! the record is not a JSON object`, `4: {}`}},
 		{"array.jsonl", "[{\"a\":1}]", []string{`1: {"a":1}`}},
 		{"empty.json", "[]", nil},

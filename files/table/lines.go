@@ -110,8 +110,7 @@ func Fields(object []byte) ([]Field, error) { return appendObject(object, nil) }
 // an error, it appends the fields before the place that is not JSON.
 func appendObject(object []byte, fields []Field) ([]Field, error) {
 	if !json.Valid(object) {
-		var v any
-		return appendStart(object, fields), fmt.Errorf("the record is not valid JSON: %w", json.Unmarshal(object, &v))
+		return appendStart(object, fields), fmt.Errorf("the record is not valid JSON at %w", ordered.Fault(object))
 	}
 	if bytes.TrimSpace(object)[0] != '{' {
 		return fields, errors.New("the record is not a JSON object")

@@ -19,21 +19,47 @@ const (
 // ParseJSON reads one JSON text. If a key occurs twice, the last value counts. An unpaired
 // surrogate becomes U+FFFD. An error in the JSON gives the offset in bytes at which it was found.
 func ParseJSON(data []byte) (Value, error) {
+	v, pos, err := parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("parse JSON: offset %d: %w", pos, err)
+	}
+	return v, nil
+}
+
+// Fault says where and why a text is not JSON, as in "byte 2: found 'o' where a value is expected".
+// It returns nil for JSON.
+func Fault(data []byte) error {
+	_, pos, err := parse(data)
+	if err != nil {
+		return fmt.Errorf("byte %d: %w", pos+1, err)
+	}
+	return nil
+}
+
+// parse also returns the offset in bytes of an error.
+func parse(data []byte) (v Value, pos int, err error) {
 	p := jsonParser{text: string(data)}
 	if !utf8.ValidString(p.text) {
-		return nil, errors.New("parse JSON: the text is not UTF-8")
+		return nil, notUTF8(p.text), errors.New("the text is not UTF-8")
 	}
-	v, err := p.value(0)
+	v, err = p.value(0)
 	if err == nil {
 		p.space()
 		if p.pos < len(p.text) {
 			err = p.unexpected("the end")
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("parse JSON: offset %d: %w", p.pos, err)
+	return v, p.pos, err
+}
+
+// notUTF8 returns the offset of the first byte that is not UTF-8.
+func notUTF8(s string) int {
+	for i, r := range s {
+		if _, size := utf8.DecodeRuneInString(s[i:]); r == utf8.RuneError && size == 1 {
+			return i
+		}
 	}
-	return v, nil
+	return len(s)
 }
 
 type jsonParser struct {

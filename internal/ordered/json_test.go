@@ -29,13 +29,16 @@ func TestParseJSONErrors(t *testing.T) {
 		`"a`:                                  "parse JSON: offset 2: the text ends where a closing quote is expected",
 		`"\q"`:                                "parse JSON: offset 2: found 'q' where an escape of JSON is expected",
 		"\"\n\"":                              `parse JSON: offset 1: a string contains the control character '\n', which must be escaped`,
-		"\"\xff\"":                            "parse JSON: the text is not UTF-8",
+		"\"\xff\"":                            "parse JSON: offset 1: the text is not UTF-8",
 		`NaN`:                                 "parse JSON: offset 0: found 'N' where a value is expected",
 		"[" + strings.Repeat("9", 5000) + "]": "parse JSON: offset 5001: an integer has more than 4300 digits",
 	} {
 		_, err := ordered.ParseJSON([]byte(text))
 		require.EqualError(t, err, want)
+		require.Error(t, ordered.Fault([]byte(text)))
 	}
+	require.EqualError(t, ordered.Fault([]byte("not")), "byte 1: found 'n' where a value is expected")
+	require.NoError(t, ordered.Fault([]byte("null")))
 	_, err := ordered.ParseJSON([]byte(strings.Repeat("[", 100_000)))
 	require.ErrorContains(t, err, "nested more than")
 }

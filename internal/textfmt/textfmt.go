@@ -45,6 +45,15 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, english.PluralWord(n, thing, ""))
 }
 
+// QuotedOr joins names in quotes, such as "a" or "b".
+func QuotedOr(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = strconv.Quote(name)
+	}
+	return english.WordSeries(quoted, "or")
+}
+
 // Window describes how many of the cache's bytes per token are kept only for the tokens in a
 // sliding window. It returns an empty string if the model has no window.
 func Window(windowed uint64, window int) string {

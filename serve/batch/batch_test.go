@@ -101,6 +101,14 @@ func TestBatchWithFaultsFails(t *testing.T) {
 	}
 }
 
+func TestBatchHasOneModel(t *testing.T) {
+	t.Parallel()
+	s := setUp(t)
+	b := await(t, s.Store, create(t, s.Store, rowsOf(1)+strings.ReplaceAll(strings.ReplaceAll(rowsOf(1), "micro", "macro"), `"custom_id":"`, `"custom_id":"other`)).ID, ended)
+	require.Equal(t, batch.Failed, b.Status)
+	require.Equal(t, `line 2: "body.model" is "macro", but an earlier line names "micro": all lines of a batch have the same model`, b.Errors.Data[0].Message)
+}
+
 func TestBatchNamesAtMostSoManyFaults(t *testing.T) {
 	t.Parallel()
 	s := setUp(t)
@@ -116,7 +124,7 @@ func TestBatchNeedsAModelThatThereIs(t *testing.T) {
 	b := await(t, s.Store, create(t, s.Store, strings.ReplaceAll(rowsOf(2), "micro", "macro")).ID, ended)
 	require.Equal(t, batch.Failed, b.Status)
 	require.Equal(t, "model_not_found", b.Errors.Data[0].Code)
-	require.Contains(t, b.Errors.Data[0].Message, `use micro`)
+	require.Contains(t, b.Errors.Data[0].Message, `is "macro": use "micro"`)
 
 	b = await(t, s.Store, create(t, s.Store, strings.ReplaceAll(rowsOf(2), `"model":"micro",`, "")).ID, ended)
 	require.Equal(t, batch.Completed, b.Status, "rows need not name the model of a server with one model")

@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/internal/textfmt"
 	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/queue"
 )
@@ -148,9 +148,9 @@ func (v *validation) checkModel(name string) *openai.Error {
 	case name == v.model:
 		return nil
 	case v.model != "":
-		return fail(codeModelMismatch, "is %.128q, but an earlier line names %q", name, v.model)
+		return fail(codeModelMismatch, "is %.128q, but an earlier line names %q: all lines of a batch have the same model", name, v.model)
 	case len(v.models) > 0 && !slices.Contains(v.models, name):
-		return fail(openai.CodeUnknownModel, "is %.128q: use %s", name, strings.Join(v.models, " or "))
+		return fail(openai.CodeUnknownModel, "is %.128q: use %s", name, textfmt.QuotedOr(v.models))
 	case v.allowed != nil && !slices.Contains(v.allowed, name):
 		return fail(openai.CodeUnknownModel, "is %.128q, which the API key may not use", name)
 	case queue.CheckAlias(name) != nil:
