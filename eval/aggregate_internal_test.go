@@ -195,7 +195,7 @@ func TestShownAnswers(t *testing.T) {
 		want []string
 	}{
 		{Sample{Failed: "it broke", Responses: []string{"a"}}, []string{"it broke"}},
-		{Sample{Choices: []string{"x", "y"}, Logprobs: []float64{-2, -1}}, []string{`"y" (log-probabilities [-2.0000 -1.0000])`}},
+		{Sample{Choices: []string{"x", "y"}, Logprobs: []float64{-2, -1}}, []string{`"y" (log-probabilities "x" -2.0000, "y" -1.0000)`}},
 		{Sample{Logprobs: []float64{-2, -1}}, []string{"log-probabilities [-2.0000 -1.0000]"}},
 		{Sample{Responses: []string{"a", "b"}}, []string{"a", "b"}},
 		{Sample{Logprob: -1.5}, []string{"log-probability -1.5000"}},

@@ -82,7 +82,11 @@ func (s *Sample) texts() []string {
 		return []string{s.Failed}
 	case len(s.Logprobs) == len(s.Choices) && len(s.Logprobs) > 0:
 		best := task.Likeliest(s.Logprobs, nil)
-		return []string{fmt.Sprintf("%q (log-probabilities %.4f)", s.Choices[best], s.Logprobs)}
+		each := make([]string, len(s.Choices))
+		for i, choice := range s.Choices {
+			each[i] = fmt.Sprintf("%q %.4f", choice, s.Logprobs[i])
+		}
+		return []string{fmt.Sprintf("%q (log-probabilities %s)", s.Choices[best], strings.Join(each, ", "))}
 	case len(s.Logprobs) > 0:
 		return []string{fmt.Sprintf("log-probabilities %.4f", s.Logprobs)}
 	case len(s.Responses) > 0:

@@ -49,11 +49,16 @@ func (e Entry) Memory() int64 {
 	return e.Bytes + e.Bytes/20 + steps + MemoryRows*(MemoryTokens*e.Cache+e.State)
 }
 
-// Fitting returns at most n models of the catalog that fit into the given number of bytes of
-// memory, the largest first. If none fits, it returns the smallest model.
-func Fitting(memory int64, n int) (fitting []Entry) {
+// bytesPerCore is the size of a model's file for each core up to which Fitting proposes the model:
+// larger ones answer slowly.
+const bytesPerCore = 1.1e9
+
+// Fitting returns at most n models of the catalog that fit into the given number of bytes of memory
+// and are not too slow for the number of cores of a machine without GPU, the largest first. If none
+// fits, it returns the smallest model.
+func Fitting(memory int64, cores, n int) (fitting []Entry) {
 	for _, e := range slices.Backward(Catalog) {
-		if e.Memory() <= memory && len(fitting) < n {
+		if e.Memory() <= memory && e.Bytes <= int64(cores)*bytesPerCore && len(fitting) < n {
 			fitting = append(fitting, e)
 		}
 	}

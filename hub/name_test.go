@@ -167,7 +167,13 @@ func TestCatalog(t *testing.T) {
 		require.Greater(t, e.Memory(), e.Bytes+MemoryRows*(MemoryTokens*e.Cache+e.State))
 		before = e.Bytes
 	}
-	require.Len(t, Fitting(1<<40, 3), 3)
-	require.Equal(t, Catalog[len(Catalog)-1], Fitting(1<<40, 3)[0])
-	require.Equal(t, Catalog[:1], Fitting(0, 3))
+	require.Len(t, Fitting(1<<40, 64, 3), 3)
+	require.Equal(t, Catalog[len(Catalog)-1], Fitting(1<<40, 64, 3)[0])
+	require.Equal(t, Catalog[:1], Fitting(0, 64, 3))
+	require.Equal(t, Catalog[:1], Fitting(1<<40, 0, 3))
+	for _, cores := range []int{1, 2, 4, 16} {
+		fitting := Fitting(1<<40, cores, 3)
+		require.LessOrEqual(t, fitting[0].Bytes, int64(cores)*11e8, "%d cores", cores)
+	}
+	require.Equal(t, "smollm3-3b", Fitting(1<<40, 2, 3)[0].Name)
 }

@@ -8,7 +8,7 @@ type Worker struct {
 	ID              string    `json:"id"`   // identifies a call of Serve; a worker that was lost and comes back has another id
 	Name            string    `json:"name"` // HOST:PID
 	Aliases         []string  `json:"aliases"`
-	Model           string    `json:"model"`
+	Model           string    `json:"model"`                      // name of the model's file without its folder and .gguf
 	Chat            bool      `json:"chat,omitempty"`             // the model's file has a chat template
 	ModelSHA256     string    `json:"model_sha256,omitempty"`     // empty until it is known: hashing a large file takes a while
 	Arithmetic      string    `json:"arithmetic,omitempty"`       // engine.Info.Arithmetic; empty for earlier versions

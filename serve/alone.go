@@ -44,7 +44,7 @@ func (a *Alone) Models(context.Context) ([]Model, error) {
 	var models []Model
 	for _, alias := range slices.Sorted(maps.Keys(a.engines)) {
 		info := a.engines[alias].Info()
-		models = append(models, Model{Alias: alias, Name: info.Model, Since: a.since, Context: info.Context, Chat: info.Chat})
+		models = append(models, Model{Alias: alias, Name: info.FileName(), Since: a.since, Context: info.Context, Chat: info.Chat})
 	}
 	return models, nil
 }
@@ -58,7 +58,7 @@ func (a *Alone) Workers(context.Context) ([]queue.Worker, error) {
 	for _, alias := range slices.Sorted(maps.Keys(a.engines)) {
 		info, now := a.engines[alias].Info(), a.engines[alias].Snapshot()
 		workers = append(workers, queue.Worker{
-			Name: "this server", Aliases: []string{alias}, Model: info.Model, Version: a.version, Backend: info.Backend, Device: info.Device,
+			Name: "this server", Aliases: []string{alias}, Model: info.FileName(), Version: a.version, Backend: info.Backend, Device: info.Device,
 			Rows: now.Running, TokensPerSecond: a.speeds[alias].Measure(now.GeneratedTokens, time.Now()), Started: a.since,
 		})
 	}

@@ -45,12 +45,13 @@ type Config struct {
 
 // Worker serves the queues of one model alias.
 type Worker struct {
-	config  Config
-	queue   queue.Queue
-	log     *slog.Logger
-	chat    bool // the model's file has a chat template
-	context int  // maximum tokens of prompt and answer
-	speed   queue.Speed
+	config   Config
+	queue    queue.Queue
+	log      *slog.Logger
+	fileName string // of the model
+	chat     bool   // the model's file has a chat template
+	context  int    // maximum tokens of prompt and answer
+	speed    queue.Speed
 
 	recommended generation.Recommended // the settings of rows that set no sampling option
 	generate    func(context.Context, generation.Request) (generation.Completion, error)
@@ -134,7 +135,7 @@ func newWorker(eng Engine, q queue.Queue, c Config, registry prometheus.Register
 		Arithmetic: info.Arithmetic, Sampling: info.Recommended.String(), Context: info.Context,
 	}}
 	return &Worker{
-		config: c, queue: q, log: c.Logger, chat: info.Chat, context: info.Context,
+		config: c, queue: q, log: c.Logger, fileName: info.FileName(), chat: info.Chat, context: info.Context,
 		recommended: info.Recommended, generate: eng.Generate, snapshot: eng.Snapshot,
 		admission: rows, results: newResultRoom(info.Fit.Rows), refusals: refusals{pause: refusalPause},
 		metrics: newMetrics(registry, eng.Snapshot), pulse: newPulse(c.Concurrency+c.Interactive, time.Now()),
@@ -207,7 +208,7 @@ func (w *Worker) wait(activities *sync.WaitGroup) {
 func (w *Worker) describe() queue.Worker {
 	o, _ := w.model.known()
 	return queue.Worker{
-		Name: o.Worker, Model: o.Model, Chat: w.chat, ModelSHA256: o.ModelSHA256, Arithmetic: o.Arithmetic, Sampling: o.Sampling, Version: o.Version, Backend: o.Backend, Device: o.Device,
+		Name: o.Worker, Model: w.fileName, Chat: w.chat, ModelSHA256: o.ModelSHA256, Arithmetic: o.Arithmetic, Sampling: o.Sampling, Version: o.Version, Backend: o.Backend, Device: o.Device,
 		Context:         w.context,
 		TokensPerSecond: w.speed.Measure(w.snapshot().GeneratedTokens, time.Now()),
 	}

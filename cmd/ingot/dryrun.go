@@ -26,7 +26,7 @@ type dryLine struct {
 }
 
 // printRequests prints the requests of an input as JSON Lines to stdout, and to stderr why rows are
-// none. It fails if all rows are none. check returns the number of a request's prompt tokens if it
+// none. It fails if most rows are none. check returns the number of a request's prompt tokens if it
 // is known, or why the request cannot be answered.
 func printRequests(cmd *cobra.Command, in *prompt.Input, ignoreUnknown bool, check func(rows.Row) (int, *openai.Error)) error {
 	out := json.NewEncoder(cmd.OutOrStdout())

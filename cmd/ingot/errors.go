@@ -34,6 +34,9 @@ func newErrors() *cobra.Command {
 		if err := queue.Errors(cmd.Context(), q, args[0], g.add); err != nil {
 			return err
 		}
+		if len(g) == 0 {
+			cmd.PrintErrf("no row of %s failed\n", args[0])
+		}
 		return g.write(cmd.OutOrStdout())
 	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object per error line")

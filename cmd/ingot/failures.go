@@ -16,14 +16,14 @@ import (
 )
 
 // failLimit is the maximum share of failed rows with which a command succeeds, the value of
-// --fail-on-error. If it is not given, a command fails only if every row failed.
+// --fail-on-error. If it is not given, a command fails if more than half of the rows failed.
 type failLimit struct {
 	given   bool
 	percent float64
 }
 
 func (l *failLimit) add(flags *pflag.FlagSet) {
-	flags.Var(l, "fail-on-error", "exit with 3 if any row failed, or with =`N%` if more than N% of the rows failed (default: if every row failed)")
+	flags.Var(l, "fail-on-error", "exit with 3 if any row failed, or with =`N%` if more than N% of the rows failed (default 50%)")
 	flags.Lookup("fail-on-error").NoOptDefVal = "0%"
 }
 
@@ -53,21 +53,23 @@ type rowsFailedError struct {
 }
 
 func (e *rowsFailedError) Error() string {
-	if e.limit.given {
+	switch {
+	case e.limit.given:
 		return fmt.Sprintf("%d of %s failed, more than %s", e.failed, countRows(e.total), &e.limit)
-	}
-	if e.total == 1 {
+	case e.total == 1:
 		return "the only row failed"
+	case e.failed == e.total:
+		return fmt.Sprintf("all %s failed", countRows(e.total))
 	}
-	return fmt.Sprintf("all %s failed", countRows(e.total))
+	return fmt.Sprintf("%d of %s failed, more than half", e.failed, countRows(e.total))
 }
 
 func (l failLimit) check(failed, total int) error {
-	tooMany := failed == total
+	percent := 50.0
 	if l.given {
-		tooMany = float64(failed)*100 > l.percent*float64(total)
+		percent = l.percent
 	}
-	if failed == 0 || !tooMany {
+	if float64(failed)*100 <= percent*float64(total) {
 		return nil
 	}
 	return &rowsFailedError{failed, total, l}

@@ -31,6 +31,7 @@ func TestRunFailsWithItsRows(t *testing.T) {
 		"the only row failed":     {badRow, "", exitRows, "ingot: the only row failed\n"},
 		"every row failed":        {badRow + badRow, "", exitRows, "ingot: all 2 rows failed\n"},
 		"every row may fail":      {badRow + badRow, "--fail-on-error=100%", exitOK, ""},
+		"most rows failed":        {askMarch + "\n" + badRow + badRow, "", exitRows, "ingot: 2 of 3 rows failed, more than half\n"},
 		"a row failed":            {askMarch + "\n" + badRow, "", exitOK, ""},
 		"none may fail":           {askMarch + "\n" + badRow, "--fail-on-error", exitRows, "ingot: 1 of 2 rows failed, more than 0%\n"},
 		"half of them may fail":   {askMarch + "\n" + badRow, "--fail-on-error=50%", exitOK, ""},

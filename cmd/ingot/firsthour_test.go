@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,34 @@ func TestMistakesAreRefusedBeforeWork(t *testing.T) {
 		require.NotContains(t, r.stderr, "the model was loaded", c.args)
 	}
 	require.NoFileExists(t, "x.csv.answers.jsonl")
+}
+
+// TestFailedStartsLeaveNoFile: a run that ends before the first answer leaves no empty files, but
+// an output of no rows exists, and the answers of earlier runs stay.
+func TestFailedStartsLeaveNoFile(t *testing.T) {
+	t.Parallel()
+	in, folder := write(t, "reviews.csv", reviews), t.TempDir()
+	noModel := write(t, "text.gguf", "no model")
+	run := func(out string, flags ...string) int {
+		return ingot(t, "", append([]string{"run", in, "-o", filepath.Join(folder, out), "--prompt", "{{.review}}", "--max-tokens", "1"}, flags...)...).code
+	}
+	files := func() (names []string) {
+		entries, err := os.ReadDir(folder)
+		require.NoError(t, err)
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	for _, out := range []string{"a.csv", "a.jsonl", "a.jsonl.gz"} {
+		require.Equal(t, exitFailure, run(out, "--model", noModel))
+		require.Equal(t, exitFailure, run(out, "--model", tinyLlama, "--memory", "1MiB"))
+	}
+	require.Empty(t, files())
+	require.Equal(t, exitOK, run("none.jsonl", "--model", tinyLlama, "--skip", "3"))
+	require.Equal(t, exitOK, run("b.csv", "--model", tinyLlama, "--limit", "1"))
+	require.Equal(t, exitFailure, run("b.csv", "--model", noModel))
+	require.Equal(t, []string{"b.csv", "b.csv.answers.jsonl", "none.jsonl"}, files())
 }
 
 // TestModelsWithoutChatTemplate: such a model cannot answer chats. If all rows are chats, nothing
@@ -276,11 +305,15 @@ func TestShowFindsTheAnswersOfATable(t *testing.T) {
 	in, out := write(t, "in.csv", reviews), filepath.Join(t.TempDir(), "out.csv")
 	r := ingot(t, "", "run", in, "-o", out, "--model", tinyLlama, "--prompt", "Stars: {{.stars}}", "--max-tokens", "1")
 	require.Equal(t, exitOK, r.code, r.stderr)
+	lines := strings.SplitAfter(readFile(t, out+".answers.jsonl"), "\n")
+	require.NoError(t, os.WriteFile(out+".answers.jsonl", []byte(lines[2]+lines[0]+lines[1]), 0o600))
+	inOrder := regexp.MustCompile(`\nline-\d`).FindAllString
 	r = ingot(t, "", "show", out)
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Equal(t, 3, strings.Count(r.stdout, "\nline-"))
+	require.Equal(t, []string{"\nline-1", "\nline-2", "\nline-3"}, inOrder(r.stdout, -1))
+	require.Equal(t, "These are the answers from which "+out+" was made, also those that its filters dropped. To see the questions too, give the input with --input.\n", r.stderr)
 	r = ingot(t, "", "show", out, "--limit", "1")
-	require.Equal(t, 1, strings.Count(r.stdout, "\nline-"))
+	require.Equal(t, []string{"\nline-1"}, inOrder(r.stdout, -1))
 	for flag, want := range map[string]string{"": "  ? review: Great, really\n    stars: 5\n  > ", "Stars: {{.stars}}": "  ? Stars: 5\n  > "} {
 		args := []string{"show", out, "--input", in}
 		if flag != "" {
@@ -299,9 +332,10 @@ func TestShowFindsTheAnswersOfATable(t *testing.T) {
 	require.Equal(t, exitFailure, r.code)
 	require.Contains(t, r.stderr, "line 1 of ROWS is not the row that was answered")
 
-	lines := write(t, "in.jsonl", `{"prompt":"Hi"}`+"\n")
+	prompts := write(t, "in.jsonl", `{"prompt":"Hi"}`+"\n")
 	answers := filepath.Join(t.TempDir(), "out.jsonl")
-	require.Equal(t, exitOK, ingot(t, "", "run", lines, "-o", answers, "--model", tinyLlama, "--max-tokens", "1").code)
-	r = ingot(t, "", "show", answers, "--input", lines)
+	require.Equal(t, exitOK, ingot(t, "", "run", prompts, "-o", answers, "--model", tinyLlama, "--max-tokens", "1").code)
+	r = ingot(t, "", "show", answers, "--input", prompts)
+	require.Empty(t, r.stderr)
 	require.Equal(t, exitOK, r.code, "a default is not needed again: "+r.stderr)
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -163,9 +164,9 @@ func suggestions() string {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("Models for this machine's memory; download one, then give its name with --model:\n")
+	b.WriteString("Models for this machine's memory and cores; download one, then give its name with --model:\n")
 	t := textfmt.NewTable(&b)
-	for _, e := range hub.Fitting(memory, 3) {
+	for _, e := range hub.Fitting(memory, runtime.NumCPU(), 3) {
 		t.Line("  ingot pull "+e.Name, humanize.Bytes(uint64(e.Bytes)), e.For)
 	}
 	_ = t.Flush()

@@ -62,7 +62,7 @@ func TestRunWithoutAModel(t *testing.T) {
 	r := ingot(t, "", "run", "a", "-o", "b")
 	require.Equal(t, exitUsage, r.code)
 	require.Empty(t, r.stdout)
-	require.Regexp(t, `(?m)^Models for this machine's memory; download one, then give its name with --model:\n(  ingot pull \S+ +\S+ GB +.*\n){1,3}"ingot models" lists more`, r.stderr)
+	require.Regexp(t, `(?m)^Models for this machine's memory and cores; download one, then give its name with --model:\n(  ingot pull \S+ +\S+ GB +.*\n){1,3}"ingot models" lists more`, r.stderr)
 	require.Contains(t, r.stderr, "ingot: model is missing: give --model, set INGOT_MODEL, or write it in the config file")
 }
 

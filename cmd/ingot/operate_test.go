@@ -35,8 +35,12 @@ func TestRetry(t *testing.T) {
 	require.Contains(t, r.stderr, "no worker serves model name \"default\": the rows wait for one\n")
 	require.Equal(t, "missing_field: 1 row\n", strings.SplitAfter(redis(exitOK, "errors", "b").stdout, "\n")[0])
 
+	none := strings.TrimSpace(redis(exitOK, "enqueue", write(t, "good.jsonl", askMarch)).stdout)
+	require.Equal(t, result{stderr: "no row of " + none + " failed\n"}, redis(exitOK, "errors", none))
+	require.Empty(t, redis(exitOK, "errors", none, "--json").stdout)
+
 	w := startWorker(t, url, queue.DefaultAlias, "--context", "64")
-	redis(exitOK, "results", "b", "-o", out, "--follow")
+	redis(exitRows, "results", "b", "-o", out, "--follow")
 	w.stop(t)
 	r = redis(exitOK, "errors", "b")
 	require.Regexp(t, `^context_length_exceeded: 2 rows\n  lines 2, 5: .*64.*\nmissing_field: 1 row\n  line 3: .*\n$`, r.stdout)
@@ -169,7 +173,7 @@ func TestWorkers(t *testing.T) {
 		return all[name(a)].ModelSHA256 != "" && all[name(b)].ModelSHA256 != ""
 	}, time.Minute, 10*time.Millisecond)
 	w := workers()[name(a)]
-	require.Equal(t, []any{"live", []string{"glm"}, "tiny-llama", 2, 0}, []any{w.State, w.Aliases, w.Model, w.Concurrency, w.Rows})
+	require.Equal(t, []any{"live", []string{"glm"}, "tiny-llama.q4_0", 2, 0}, []any{w.State, w.Aliases, w.Model, w.Concurrency, w.Rows})
 	require.Equal(t, "8e227e38c18a31dbe3a9281d96dd31910690c610a8d3c0afff65ad7a6bdcb38d", w.ModelSHA256)
 	require.WithinDuration(t, time.Now(), w.Beat, time.Minute)
 
@@ -178,8 +182,8 @@ func TestWorkers(t *testing.T) {
 	require.NoError(t, b.cmd.Process.Kill())
 	require.Eventually(t, func() bool { return workers()[name(b)].State == "lost" }, 2*time.Minute, 100*time.Millisecond)
 	text := ingot(t, "", "workers", "--redis", url).stdout
-	require.Regexp(t, `(?m)^\S+:\d+ +paused +glm +tiny-llama +8e227e38c18a  `, text)
-	require.Regexp(t, `(?m)^\S+:\d+ +lost +tiny +tiny-llama +8e227e38c18a  .* ago$`, text)
+	require.Regexp(t, `(?m)^\S+:\d+ +paused +glm +tiny-llama.q4_0 +8e227e38c18a  `, text)
+	require.Regexp(t, `(?m)^\S+:\d+ +lost +tiny +tiny-llama.q4_0 +8e227e38c18a  .* 0/\d+ +0.0 .* ago$`, text)
 	require.True(t, strings.HasSuffix(text, "\npaused model names: glm\n"), text)
 	a.stop(t)
 	require.NotContains(t, workers(), name(a), "a worker that has stopped is not listed")

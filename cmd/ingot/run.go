@@ -264,9 +264,11 @@ func (r *runner) runModel(ctx context.Context, in *prompt.Input, m hub.Aliased) 
 		return sum, err
 	}
 	defer func() {
-		if closeErr := out.Close(); err == nil { // answering may have failed with the same error
-			err = closeErr
+		if err != nil {
+			_ = out.Abandon() // answering may have failed with the same error
+			return
 		}
+		err = out.Close()
 	}()
 	sum, err = r.answer(ctx, in, m, out)
 	var stopped *local.FailFastError

@@ -34,16 +34,20 @@ func newShow() *cobra.Command {
 }
 
 func (c *showCommand) run(cmd *cobra.Command, path string) (err error) {
-	path = export.AnswersOf(path)
-	out := bufio.NewWriter(cmd.OutOrStdout())
-	defer func() { err = errors.Join(err, out.Flush()) }()
+	out := path
+	path = export.AnswersOf(out)
+	text := bufio.NewWriter(cmd.OutOrStdout())
+	defer func() { err = errors.Join(err, text.Flush()) }()
 	to, _, err := c.from.options()
 	if err != nil {
 		return err
 	}
-	w := export.TextWriter{Out: out, Limit: to.Select.Limit, Selected: to.Select != table.Selection{}}
+	w := export.TextWriter{Out: text, Limit: to.Select.Limit, Ordered: path != out, Selected: to.Select != table.Selection{}}
 	if c.input != "" && (c.input == path || table.SameFile(c.input, path)) {
 		return usagef("%s is both ANSWERS and ROWS: give two different files", c.input)
+	}
+	if path != out {
+		cmd.PrintErrf("These are the answers from which %s was made, also those that its filters dropped.%s\n", out, c.questionsHint())
 	}
 	answers, err := table.Open([]string{path}, table.Options{Stdin: cmd.InOrStdin()})
 	if err != nil {
@@ -67,6 +71,14 @@ func (c *showCommand) run(cmd *cobra.Command, path string) (err error) {
 		return err
 	}
 	return errors.Join(in.Hint(err), in.Close())
+}
+
+// questionsHint says how to see the questions.
+func (c *showCommand) questionsHint() string {
+	if c.input != "" {
+		return ""
+	}
+	return " To see the questions too, give the input with --input."
 }
 
 // records prints the columns of the rows instead of their prompts.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,7 @@ func newWorker() *cobra.Command {
 // loadingWorker describes this process while it loads its model.
 func loadingWorker(cfg *config.Config) queue.Worker {
 	return queue.Worker{
-		Name: worker.DefaultName(), Loading: cfg.Alias, Model: filepath.Base(cfg.Model), Version: programVersion(), Concurrency: cfg.Concurrency,
+		Name: worker.DefaultName(), Loading: cfg.Alias, Model: strings.TrimSuffix(filepath.Base(cfg.Model), ".gguf"), Version: programVersion(), Concurrency: cfg.Concurrency,
 	}
 }
 

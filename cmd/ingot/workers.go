@@ -50,6 +50,7 @@ type workerState struct {
 func newWorkerState(w queue.Worker, paused map[string]bool, silent bool) workerState {
 	switch {
 	case !w.Live():
+		w.Rows, w.TokensPerSecond = 0, 0 // its rows are in the queue again
 		return workerState{"lost", w}
 	case silent:
 		return workerState{"silent", w}

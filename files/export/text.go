@@ -25,6 +25,7 @@ type TextWriter struct {
 	Out      io.Writer
 	Limit    int  // maximum number of answers that Answers prints; 0 for all
 	Selected bool // Rows and Records print only some of the rows that were answered
+	Ordered  bool // Answers prints in the order of the rows; the answers must fit into memory
 }
 
 type shownAnswer struct {
@@ -33,8 +34,11 @@ type shownAnswer struct {
 	sum string // checksum of the row
 }
 
-// Answers prints the answers of a file in their order.
+// Answers prints the answers of a file in their order, or in that of the rows if Ordered is set.
 func (w *TextWriter) Answers(answers *table.Input) error {
+	if w.Ordered {
+		return w.ordered(answers)
+	}
 	n := 0
 	err := readAnswers(answers, func(a shownAnswer) error {
 		if n++; w.Limit > 0 && n > w.Limit {
@@ -46,6 +50,23 @@ func (w *TextWriter) Answers(answers *table.Input) error {
 		return nil
 	}
 	return err
+}
+
+func (w *TextWriter) ordered(answers *table.Input) error {
+	byRow, err := answersByRow(answers)
+	if err != nil {
+		return err
+	}
+	for n, row := range slices.Sorted(maps.Keys(byRow)) {
+		if w.Limit > 0 && n == w.Limit {
+			break
+		}
+		a := byRow[row]
+		if err := w.write(a.CustomID, "", &a); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var errEnough = errors.New("enough answers are printed")

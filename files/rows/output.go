@@ -31,6 +31,7 @@ type Output struct {
 	mu      sync.Mutex
 	file    *os.File // nil if the Output was made by NewOutput
 	regular bool     // file is a regular file, which can be read
+	made    bool     // OpenOutput has created the file
 	size    int64    // size of the regular file after the last Flush, in bytes
 	synced  bool     // the folder has the regular file's name on the disk
 	w       *bufio.Writer
@@ -70,7 +71,9 @@ func (m Model) Differs(o Model) bool {
 // such as a pipe, is only written to.
 func OpenOutput(path, batch string) (*Output, error) {
 	mode := os.O_RDWR | os.O_CREATE
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+	info, err := os.Stat(path)
+	made := errors.Is(err, fs.ErrNotExist)
+	if err == nil && !info.Mode().IsRegular() {
 		mode = os.O_WRONLY // a pipe that its writer could read as well would never break
 	}
 	f, err := os.OpenFile(path, mode|os.O_APPEND, 0o644)
@@ -81,7 +84,7 @@ func OpenOutput(path, batch string) (*Output, error) {
 		return nil, err
 	}
 	o := newOutput(nil, batch)
-	o.path, o.file = path, f
+	o.path, o.file, o.made = path, f, made
 	o.w.Reset(counter{o})
 	if err := o.load(); err != nil {
 		closeFile(f) //nolint:errcheck // nothing was written
@@ -465,6 +468,19 @@ func (o *Output) Close() error {
 	err := o.Sync()
 	if o.file == nil {
 		return err
+	}
+	return errors.Join(err, closeFile(o.file))
+}
+
+// Abandon closes the output like Close after work that failed. A file that OpenOutput has created
+// and that has no result is removed.
+func (o *Output) Abandon() error {
+	err := o.Sync()
+	if o.file == nil {
+		return err
+	}
+	if err == nil && o.made && o.regular && o.size == 0 {
+		err = os.Remove(o.path)
 	}
 	return errors.Join(err, closeFile(o.file))
 }

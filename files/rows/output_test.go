@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -426,4 +427,20 @@ func TestAFullDisk(t *testing.T) {
 	require.EqualError(t, file, "write results: write out.jsonl: no space left on device: make room, and run the same command again to continue")
 	require.EqualError(t, pipe, "write results: write out.jsonl: no space left on device")
 	require.ErrorIs(t, file, unix.ENOSPC)
+}
+
+// TestAbandon: an output that was made and has no result is removed, any other stays.
+func TestAbandon(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "out.jsonl")
+	o, err := OpenOutput(path, "b")
+	require.NoError(t, err)
+	require.NoError(t, o.Abandon())
+	require.NoFileExists(t, path)
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	o, err = OpenOutput(path, "b")
+	require.NoError(t, err)
+	require.NoError(t, o.Abandon())
+	require.FileExists(t, path, "the file was there before")
+	require.NoError(t, NewOutput(io.Discard, "b").Abandon())
 }

@@ -40,6 +40,9 @@ func (t Throughput) chart() chart.Chart {
 		Y:     chart.Axis{High: top},
 	}
 	for i, v := range t.speeds {
+		if v == 0 {
+			continue // a browser without graphics lists the titles
+		}
 		c.Bars = append(c.Bars, chart.Bar{
 			From: float64(i) + gap, To: float64(i+1) - gap, Value: v, Color: "var(--bar)",
 			Title: fmt.Sprintf("%s: %s tokens/s", before(time.Duration(n-1-i)*t.interval), figure(v)),
