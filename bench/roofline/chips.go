@@ -41,16 +41,22 @@ var chips = []Chip{
 	{"M5", []Variant{{153, 10, 1.6}}}, {"M5-Pro", []Variant{{307, 20, 1.6}}}, {"M5-Max", []Variant{{460, 32, 1.6}, {614, 40, 1.6}}}, {"M5-Ultra", []Variant{{1200, 80, 1.6}}},
 }
 
+// Chips returns the names of all chips.
+func Chips() (names []string) {
+	for _, c := range chips {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
 // ParseChip finds a chip by its name, such as "M5-Max" or "m5 max".
 func ParseChip(s string) (Chip, error) {
-	var names []string
 	for _, c := range chips {
 		if strings.EqualFold(c.Name, strings.ReplaceAll(s, " ", "-")) {
 			return c, nil
 		}
-		names = append(names, c.Name)
 	}
-	return Chip{}, fmt.Errorf("chip %q is not known: use %s", s, strings.Join(names, ", "))
+	return Chip{}, fmt.Errorf("chip %q is not known: use %s", s, strings.Join(Chips(), ", "))
 }
 
 // LimitsOf returns the limits of a GPU: of an Apple chip, those of its fastest variant, else the

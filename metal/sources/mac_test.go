@@ -91,6 +91,22 @@ func macStep(t *testing.T, step, fails string) (calls []string, status int, summ
 	return calls, status, summary
 }
 
+// TestWorkflows checks the definitions of CI: their syntax, expressions, and the shell commands of
+// their steps. The commands of the job for Macs are in .ci/mac, which TestMacSteps runs.
+func TestWorkflows(t *testing.T) {
+	t.Parallel()
+	actionlint, err := filepath.Abs("../../.tools/actionlint")
+	require.NoError(t, err)
+	if _, err := os.Stat(actionlint); err != nil {
+		t.Skip("the workflows are not checked: there is no .tools/actionlint: run .ci/install")
+	}
+	workflows, err := filepath.Glob("../../.github/workflows/*.yml")
+	require.NoError(t, err)
+	require.Len(t, workflows, 2)
+	out, err := exec.CommandContext(t.Context(), actionlint, append([]string{"-no-color"}, workflows...)...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
 // TestWrite checks that every kernel file is written with its headers.
 func TestWrite(t *testing.T) {
 	t.Parallel()
