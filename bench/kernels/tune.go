@@ -176,6 +176,9 @@ func (t *Tuning) operation(ctx context.Context, o *tunedOperation, positions int
 
 // tune finds the best geometry of a kernel.
 func (t *tuningRun) tune(ctx context.Context, k tunedKernel) (Tuned, error) {
+	if err := t.be.Use(nil); err != nil { // another geometry was measured before
+		return Tuned{}, err
+	}
 	byDefault := t.be.Choice(k.name, t.Type, t.In, t.Out, k.inputs)
 	isTile := k.inputs == 0 && k.name != metal.Attention
 	measured := byDefault

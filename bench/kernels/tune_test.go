@@ -52,6 +52,10 @@ func TestTuning(t *testing.T) {
 		require.LessOrEqual(t, m.Microseconds, m.Default)
 		require.Positive(t, m.Microseconds)
 		require.Positive(t, m.Rows)
+		require.Contains(t, []int{0, m.AtRows, m.AtRows + 1}, m.From)
+		if m.Kernel == metal.ProductTile && m.From > 0 {
+			require.Equal(t, 128, m.Tiles, "the default is not changed by what was measured before")
+		}
 	}
 	require.Equal(t, map[int]bool{1: true, 4: true, 16: true, 64: true}, at)
 	r := TuningResult{Measured: list}
