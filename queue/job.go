@@ -113,6 +113,8 @@ func (j *Job) read(payload []byte) (ok bool) {
 			ok = readNumber(value, &j.Line)
 		case "sum":
 			j.Sum, ok = ordered.Plain(value)
+		case "record":
+			j.Record, ok = ordered.Plain(value)
 		case "file":
 			j.File, ok = ordered.Plain(value)
 		case "custom_id":

@@ -65,7 +65,7 @@ func TestPayloadsAreReadAsJSON(t *testing.T) {
 		text.WriteString(`{"batch":"b","line":1,"sum":"0badcafe","custom_id":"x","url":"/v1/completions","body":{},"enqueued_ms":1,"timeout_ms":1000,"max_attempts":1`)
 		for range rapid.IntRange(0, 3).Draw(t, "more") {
 			name := rapid.SampledFrom([]string{
-				"batch", "line", "sum", "file", "custom_id", "url", "body", "enqueued_ms", "timeout_ms", "max_attempts", "deadline_ms", "live", "model_name", "other", "Line",
+				"batch", "line", "sum", "record", "file", "custom_id", "url", "body", "enqueued_ms", "timeout_ms", "max_attempts", "deadline_ms", "live", "model_name", "other", "Line",
 			}).Draw(t, "name")
 			fmt.Fprintf(&text, `, %q : %s`, name, value.Draw(t, "value"))
 		}
@@ -81,6 +81,23 @@ func TestPayloadsAreReadAsJSON(t *testing.T) {
 			require.Equal(t, want, got)
 		}
 	})
+}
+
+// Payloads of files are read without encoding/json, which takes several times as long.
+func TestPayloadsAreReadFast(t *testing.T) {
+	t.Parallel()
+	j := Job{
+		Batch: "b", Line: 7, Sum: "0badcafe", CustomID: "x", Endpoint: openai.Chat, Body: []byte(`{"a":"<b>"}`), EnqueuedMS: 5, TimeoutMS: 6000, MaxAttempts: 7,
+	}
+	all := j
+	all.Record, all.File, all.DeadlineMS, all.Alias = "0123456789abcdef", "fedcba9876543210", 9, "other"
+	for _, want := range []Job{j, all} {
+		payload, err := want.Encode()
+		require.NoError(t, err)
+		var got Job
+		require.True(t, got.read(payload), "%s", payload)
+		require.Equal(t, want, got)
+	}
 }
 
 func TestSeedsFollowFromBatchAndLine(t *testing.T) {

@@ -114,7 +114,13 @@ func TestErrorsOfRedisAreReturned(t *testing.T) {
 			id := fresh()
 			failed(id)
 			require.NoError(t, q.Seal(ctx, id, 3, "aa"))
-			return func() error { _, err := q.Requeue(ctx, id, openai.CodeTimeout); return err }
+			return func() error {
+				done, err := q.Requeue(ctx, id, openai.CodeTimeout)
+				if err != nil {
+					require.Zero(t, done.Queued)
+				}
+				return err
+			}
 		},
 	} {
 		t.Log(name)

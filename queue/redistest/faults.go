@@ -62,6 +62,7 @@ func (f *Faults) Each(t *testing.T, prepare func() (operation func() error)) {
 			return
 		}
 		require.ErrorContains(t, err, ErrFault.Error(), "command %d failed", n) // asynq does not wrap errors
+		require.NotContains(t, err.Error(), "%!", "the text of the error is formatted")
 	}
 }
 
