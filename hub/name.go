@@ -118,6 +118,9 @@ func parseRepo(n Name, text string) (Name, error) {
 	user, repo, ok := strings.Cut(strings.TrimSuffix(head, "/"), "/")
 	switch {
 	case !ok || !userPattern.MatchString(user) || !userPattern.MatchString(repo) || strings.Contains(repo, ".."):
+		if info, err := os.Stat(text); err == nil && info.IsDir() {
+			return n, fmt.Errorf("%w: %w", ErrName, folderError(text))
+		}
 		return n, fmt.Errorf("%w: %q: there is no such file; give a file, user/repo, user/repo:Q4_K_M, an https:// address, or a name that \"ingot models\" lists%s", ErrName, n.Text, Store{Env: ReadEnv()}.DidYouMean(n.Text))
 	case revised && (!revisionPattern.MatchString(revision) || strings.Contains(revision, "..") || strings.HasSuffix(revision, "/")):
 		return n, fmt.Errorf("%w: %q: give a branch, tag or commit after the @", ErrName, n.Text)

@@ -34,9 +34,13 @@ func (s Store) CheckFile(n Name) error {
 	case errors.Is(err, os.ErrNotExist):
 		return &os.PathError{Op: "open", Path: n.Path, Err: missingFileError{s.missingHint(n.Path)}}
 	case err == nil && info.IsDir():
-		return fmt.Errorf("open %s: it is a folder: give the file of a model%s", n.Path, some(", such as ", ggufFiles(n.Path)))
+		return folderError(n.Path)
 	}
 	return nil // opening the file reports any other error
+}
+
+func folderError(path string) error {
+	return fmt.Errorf("%s is a folder: give the file of a model%s", path, some(", such as ", ggufFiles(path)))
 }
 
 // missingHint says which model may be meant, or where models come from.

@@ -109,6 +109,11 @@ func TestOtherMethods(t *testing.T) {
 		require.Contains(t, got.text, "the method PUT is not allowed for "+path+": use "+method)
 	}
 	require.Equal(t, http.StatusNotFound, b.send(t, http.MethodPut, "/v2", "").status)
+	for path, hint := range map[string]string{
+		"/v1/responses": ": use /v1/chat/completions", "/embeddings": ": this server has no embeddings", "/v1/v1/chat/completions": ": give the base URL with one /v1", "/v1/audio": "",
+	} {
+		require.Equal(t, "the URL is unknown: POST "+path+hint, b.fails(t, 404, http.MethodPost, path, `{}`).Message)
+	}
 }
 
 // Pages of the origin in --cors-origin, and no others, may read responses.
