@@ -41,6 +41,7 @@ type benchFlags struct {
 	weights                     weightFlags
 	mode, questions, json       string
 	capture, roofline           string
+	reportFile                  string
 	prompt, gen, batch, context counts
 	rows, shared, repeat        int
 	temperature, topP, spread   float64
@@ -66,6 +67,7 @@ func (b *benchFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&b.questions, "questions", "", "ask the questions of `FILE` (lines of JSON with \"question\") instead of random prompts")
 	flags.IntVar(&b.repeat, "repeat", 3, "time `N` runs")
 	flags.StringVar(&b.json, "json", "", "write the figures to `FILE`; - for stdout, without the table")
+	flags.StringVar(&b.reportFile, "report", "", "measure answers and prompts, and write `FILE` with the machine, the versions and the figures, to show to others")
 	addComputeFlags(flags)
 	addCaptureFlag(flags, &b.capture)
 	flags.StringVar(&b.roofline, "roofline", "", "measure nothing: predict the speed on `CHIP`, such as M5-Max")
@@ -79,6 +81,9 @@ func (b *benchFlags) run(cmd *cobra.Command, _ []string) (err error) {
 	b.stderr = cmd.ErrOrStderr()
 	if err := b.weights.either(cmd.Flags()); err != nil {
 		return err
+	}
+	if b.reportFile != "" {
+		return b.report(cmd, cfg)
 	}
 	cases, err := b.cases()
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -42,8 +43,17 @@ func (d *Diagnosis) Write(w io.Writer) error {
 	if err := errors.Join(diagnosis.Execute(t, d), t.Flush()); err != nil {
 		return err
 	}
+	if slices.ContainsFunc(d.Backends, func(b BackendState) bool { return b.tuned }) {
+		return d.WriteTuning(w)
+	}
+	return nil
+}
+
+// WriteTuning writes what was measured for the sizes of the chosen GPU's kernels. It writes nothing
+// if they have not been tuned.
+func (d *Diagnosis) WriteTuning(w io.Writer) error {
 	for i := range d.Backends {
-		if b := &d.Backends[i]; b.tuned && b.Tuning != nil {
+		if b := &d.Backends[i]; b.Name == d.Chosen.Backend && b.Tuning != nil {
 			return b.Tuning.WriteReport(w)
 		}
 	}
