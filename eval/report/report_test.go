@@ -213,3 +213,42 @@ func TestMissingAnswersAreVisible(t *testing.T) {
 	has(t, page, `data-l="no answer">40<`)
 	lacks(t, write(t, runs, report.Options{Candidate: "night-1"}), "Answers are missing")
 }
+
+// TestChoiceOfRuns: the report compares the latest run with the oldest one unless a baseline is
+// pinned, or the user names others. What cannot be read is an error, with its name.
+func TestChoiceOfRuns(t *testing.T) {
+	t.Parallel()
+	runs := t.TempDir()
+	for i := 1; i <= 4; i++ {
+		run(t, runs, fmt.Sprint("night-", i), 20+i, nil)
+	}
+	_, err := eval.Pin(runs, "one", "night-3")
+	require.NoError(t, err)
+	_, err = eval.Pin(runs, "two", "night-2")
+	require.NoError(t, err)
+	chosen := func(o report.Options) string {
+		page := write(t, runs, o)
+		base := regexp.MustCompile(`<div><span>baseline(.*?)</span><b>(.*?)</b></div>`).FindStringSubmatch(page)
+		cand := regexp.MustCompile(`<h1>Evaluation of (.*?)</h1>`).FindStringSubmatch(page)
+		roles := regexp.MustCompile(`<span>(night-\d) <span class="note">\((\w+)\)`).FindAllStringSubmatch(page, -1)
+		require.Len(t, roles, 2)
+		return cand[1] + " against " + base[2] + base[1]
+	}
+	for want, o := range map[string]report.Options{
+		"night-4 against night-1":                {},
+		"night-4 against night-3, pinned as one": {Baseline: "one"},
+		"night-4 against night-2":                {Baseline: "night-2"},
+		"night-1 against night-2, pinned as two": {Baseline: "two", Candidate: "night-1"},
+		"night-2 against night-1":                {Candidate: "night-2"},
+		"night-3 against night-4":                {Baseline: "night-4"},
+	} {
+		require.Equal(t, want, chosen(o))
+	}
+	require.ErrorContains(t, report.Write(new(bytes.Buffer), runs, report.Options{Baseline: "night-9"}), "night-9")
+	require.NoError(t, os.Remove(filepath.Join(runs, "night-2", eval.SamplesFile("quiz"))))
+	require.ErrorContains(t, report.Write(new(bytes.Buffer), runs, report.Options{Baseline: "two"}), "use baseline two: ")
+	require.ErrorContains(t, report.Write(new(bytes.Buffer), runs, report.Options{Baseline: "night-2"}), "samples_quiz.jsonl")
+	require.NoError(t, os.WriteFile(filepath.Join(runs, "night-4", eval.ResultsFile), []byte("{"), 0o600))
+	require.ErrorContains(t, report.Write(new(bytes.Buffer), runs, report.Options{Candidate: "night-4"}), "night-4")
+	require.ErrorContains(t, report.Write(new(bytes.Buffer), filepath.Join(runs, "none"), report.Options{}), "none")
+}

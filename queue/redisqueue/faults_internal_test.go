@@ -108,7 +108,15 @@ func TestErrorsOfRedisAreReturned(t *testing.T) {
 			require.NoError(t, err)
 			_, err = q.Add(ctx, "m", queue.Default, []*queue.Job{fleetJob(id, 1), fleetJob(id, 2)})
 			require.NoError(t, err)
-			return func() error { _, err := q.Expire(ctx, id); return err }
+			return func() error {
+				n, err := q.Expire(ctx, id)
+				if err != nil {
+					s, broken := q.Status(ctx, id)
+					require.NoError(t, broken)
+					require.LessOrEqual(t, n, s.Failed, "only rows that are recorded count")
+				}
+				return err
+			}
 		},
 		"requeue": func() func() error {
 			id := fresh()
