@@ -273,3 +273,33 @@ func serveAll() queue.ServeOptions {
 	o.Defaults()
 	return o
 }
+
+// Results wait for others for a moment, unless so many have come that they are recorded at once.
+func TestResultsWaitForOthers(t *testing.T) {
+	t.Parallel()
+	long := capacity{running: 8, prefetch: 8, held: 5, mean: time.Hour}
+	ended := long
+	ended.ending = 5
+	many := make([]waiting, long.group())
+	for name, c := range map[string]struct {
+		capacity capacity
+		results  []waiting
+		bytes    int
+		waits    bool
+	}{
+		"few results":       {capacity: long, results: many[1:], bytes: maxGroupBytes - 1, waits: true},
+		"a group":           {capacity: long, results: many},
+		"large results":     {capacity: long, bytes: maxGroupBytes},
+		"no row is running": {capacity: ended},
+		"quick rows":        {capacity: capacity{running: 8, held: 5}},
+	} {
+		f := &feed{full: make(chan struct{}, 1), capacity: c.capacity, results: c.results, bytes: c.bytes}
+		signal(f.full)
+		f.wait()
+		require.Equal(t, c.waits, len(f.full) == 0, "%s: whether the signal was received", name)
+	}
+	f := &feed{full: make(chan struct{}, 1), capacity: long}
+	begun := time.Now()
+	f.wait()
+	require.GreaterOrEqual(t, time.Since(begun), maxPause, "without a signal, the pause ends by itself")
+}
