@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // TestFilesOfSplits: data_files names the rows and, if they are in another split, the examples.
@@ -92,9 +94,12 @@ func TestValuesOfFields(t *testing.T) {
 		require.Equal(t, fmt.Sprint(c.want), fmt.Sprint(v), c.text)
 		require.Equal(t, c.rendered, rendered, c.text)
 	}
-	v, rendered, err := new(Field).value(row)
-	require.NoError(t, err)
-	require.Equal(t, []any{"", false}, []any{v, rendered})
+	made := Field{function: func(*ordered.Object) (ordered.Value, error) { return "[7]", nil }}
+	for want, f := range map[string]*Field{"": {}, "[7]": &made} {
+		v, rendered, err := f.value(row)
+		require.NoError(t, err)
+		require.Equal(t, []any{want, false}, []any{v, rendered}, "what is no template is not parsed")
+	}
 	for text, says := range map[string]string{"1.5": "must be a text, a list or a whole number", "true": "must be a text", "'{{'": "template"} {
 		var n yaml.Node
 		require.NoError(t, yaml.Unmarshal([]byte(text), &n))
