@@ -34,7 +34,7 @@ func TestEqualArithmeticGivesEqualBits(t *testing.T) {
 				got := fmt.Sprint(done.PromptLogprobs, done.Choices[0].Logprobs)
 				name := e.Info().Arithmetic
 				require.NoError(t, e.Close())
-				require.Equal(t, set.Name == "portable", name == "2/cpu-portable/"+map[gguf.Type]string{
+				require.Equal(t, set.Name == "portable", name == "3/cpu-portable/"+map[gguf.Type]string{
 					gguf.TypeF32: "f32", gguf.TypeF16: "f16", gguf.TypeQ80: "q8_0", gguf.TypeQ40: "q4_0",
 				}[kv], name)
 				for other, text := range bits {

@@ -53,7 +53,7 @@ func initialiser(points []uint16) string {
 const (
 	groupRows       = 16  // rows of weights that are packed together
 	columnRows      = 8   // rows of activations that are packed together
-	columnBytes     = 576 // bytes of a block of values for columnRows rows
+	columnBytes     = 512 // bytes of a block of values for columnRows rows
 	nvidiaSplitKeys = 128 // positions per split of attention
 	partHeader      = 4   // floats before the values of a split
 	attentionWarps  = 8   // warps per threadgroup of attention
@@ -71,7 +71,7 @@ var nvidiaConstants = func() map[string]any {
 	all := map[string]any{
 		"GROUP_ROWS": groupRows, "COLUMN_BYTES": columnBytes, "SPLIT_KEYS": nvidiaSplitKeys, "PART_HEADER": partHeader,
 		"ATTENTION_PAIRS": attentionPairs, "ATTENTION_WARPS": attentionWarps, "LATENT_THREADS": latentThreads, "MAX_USED": maxUsedExperts,
-		"ALL_STRANDS": strands, "ROW_THREADS": rowProductThreads,
+		"ALL_STRANDS": strands, "ROW_THREADS": rowProductThreads, "TILE_BLOCKS": tileBlocks, "TILE_STAGES": tileStages,
 	}
 	for t, size := range packedSizes {
 		all[t.String()+"_SIZES"] = fmt.Sprintf("parts = %d, per = %d, header = %d, unit = %d, source_block = %d, source_bytes = %d",

@@ -8,7 +8,7 @@ import (
 )
 
 // nvidia is the recorder for NVIDIA's GPUs. Its kernels, in kernels/cuda, multiply weights of all
-// types but F32 with activations of 12 bits, and compute attention over pages of all types but F32,
+// types but F32 with activations in float16, and compute attention over pages of all types but F32,
 // routing with routers in float32, and the largest logit of a row. All other operations are
 // computed by general.
 type nvidia struct {
@@ -72,7 +72,7 @@ const nvidiaScratch = 1 << 20
 
 func newNvidia(b *Backend, general *portable, mode Mode, geometry Geometry) (*nvidia, error) {
 	n := &nvidia{step: &b.step, general: general, memory: b.device.Info().ThreadgroupMemory}
-	n.tiles = map[string]tileLimits{ProductTile: {tileColumns + 1, manyTiles}, GatedTile: {tileColumns + 1, busyThreadgroups}}
+	n.tiles = map[string]tileLimits{ProductTile: {minTileRows, busyThreadgroups}, GatedTile: {minTileRows, busyThreadgroups}}
 	for _, c := range geometry {
 		if c.From > 0 {
 			n.tiles[c.Kernel] = tileLimits{c.From, c.Tiles}

@@ -63,7 +63,7 @@ func TestNvidiaFamilies(t *testing.T) {
 
 // nvidiaFamilies runs families with KV pages of two types. With pages of F32, weights of 16 bits
 // give results as near to float32 as those of the portable kernels, so their bound is the same.
-// Activations that are multiplied with MXFP4 are rounded to 12 bits. With pages of F16, keys,
+// Activations that are multiplied with MXFP4 are rounded to float16. With pages of F16, keys,
 // values, queries and the attention's weights are rounded to float16 too. Then a row of qwen3moe,
 // whose weights are random, chooses another expert, as it does with the portable kernels: only its
 // bits in batches are compared.

@@ -46,8 +46,8 @@ const (
 	// kernel choose_rows.
 	maxNvidiaExperts = 1024
 	// manyChoices is the minimum mean number of choices per expert for which tiles of 32 are faster
-	// than tiles of 8.
-	manyChoices = 12
+	// than tiles of 8, and mostChoices that for which tiles of 64 are.
+	manyChoices, mostChoices = 12, 40
 	// expertScratch is the maximum number of bytes of scratch memory for the products of choices.
 	expertScratch = 128 << 20
 )
@@ -145,10 +145,14 @@ type groupingKey struct {
 }
 
 func (n *nvidia) tileOf(rows, used, experts int) int {
-	if from := n.tiles[ExpertGatedTile].rows; from > 0 && rows >= from || rows*used >= manyChoices*experts {
+	switch from := n.tiles[ExpertGatedTile].rows; {
+	case rows*used >= mostChoices*experts:
+		return 64
+	case from > 0 && rows >= from || rows*used >= manyChoices*experts:
 		return 32
+	default:
+		return 8
 	}
-	return 8
 }
 
 // groupChoices records the grouping of a routing by expert. It records nothing if scratch memory
@@ -258,8 +262,8 @@ func (n *nvidia) gatedChoices(o *gatedExperts, w *packedWeight, a *packedExperts
 			routing := o.routing.Span(from, to)
 			n.quantise(quantisedRows(o.x.Span(from, to), w.in, partsOf(w.kind)))
 			g := n.groupChoices(routing, w, slots)
-			k := forColumns(w.packed.gatedExperts, g.key.tile)
-			record(n.step, "gated_experts", k.pipeline, grid{x: k.groups(widest), y: g.count, simdgroups: k.simdgroups()}, a,
+			k := n.forColumns(w.packed.gatedExperts, g.key.tile)
+			record(n.step, "gated_experts", k.pipeline, grid{x: k.groups(widest), y: g.count, simdgroups: k.simdgroups(), shared: k.algorithm.memory()}, a,
 				weights[0], weights[1], weights[2], weights[3], n.activations.read(), at(routing), g.choices, g.tiles,
 				bind(o.experts.GateBias, weights[0]), bind(o.experts.UpBias, weights[0]), into(o.dst.Span(from, to)))
 		})
@@ -378,8 +382,8 @@ func (n *nvidia) downChoices(o *expertsAdd, d downWeights) {
 			a.room = uint32(roomFor(to - from))
 			offset := n.quantiseChoices(o.h.Span(from, to), d)
 			g := n.groupChoices(routing, d.packedWeight, slots)
-			k := forColumns(d.packed.expertsDown, g.key.tile)
-			record(n.step, "experts_down", k.pipeline, grid{x: k.groups(d.out), y: g.count, simdgroups: k.simdgroups()}, &a,
+			k := n.forColumns(d.packed.expertsDown, g.key.tile)
+			record(n.step, "experts_down", k.pipeline, grid{x: k.groups(d.out), y: g.count, simdgroups: k.simdgroups(), shared: k.algorithm.memory()}, &a,
 				down, shared, n.activations.read(), Binding{n.activations.buffer, offset}, at(routing), g.choices, g.tiles,
 				bind(o.experts.DownBias, down), g.rest)
 			record(n.step, "experts_add", d.packed.weigh, perLane(d.out, to-from), &by, g.rest, at(routing), into(o.dst.Span(from, to)))
@@ -404,6 +408,4 @@ func (n *nvidia) quantiseChoices(h compute.Tensor, d downWeights) (offset int) {
 }
 
 // rowBytes returns the threadgroup memory of a row of activations for a weight.
-func rowBytes(w *weight) int {
-	return (w.activationBlocks()*rowBlockBytes + rowAlign - 1) / rowAlign * rowAlign
-}
+func rowBytes(w *weight) int { return w.activationBlocks() * rowBlockBytes }

@@ -68,11 +68,8 @@ func (n *nvidia) product(o *product, w *packedWeight) {
 // quantisedProduct records the product of weights with quantised activations. In the argument
 // struct, the caller sets the fields that depend on the operation.
 func (n *nvidia) quantisedProduct(name string, dst compute.Tensor, q quantised, w *packedWeight, ws []compute.Weight, a packedProductArgs) {
-	k := forColumns(w.packed.product, dst.Rows)
-	if dst.Rows > 2 && dst.Rows <= w.packed.wide.algorithm.columns && w.out >= wideRows {
-		k = w.packed.wide
-	}
-	if dst.Rows > 16 && threadgroups(k, ws, dst.Rows) <= fewThreadgroups {
+	k := n.forColumns(w.packed.product, dst.Rows)
+	if dst.Rows > 16 && dst.Rows <= 32 && threadgroups(k, ws, dst.Rows) <= fewThreadgroups {
 		k = w.packed.small
 	}
 	if tile := w.packed.productTile; n.inTiles(ProductTile, tile, ws, dst.Rows) {
@@ -82,7 +79,7 @@ func (n *nvidia) quantisedProduct(name string, dst compute.Tensor, q quantised, 
 	a.columnTiles = uint32(k.tiles(dst.Rows))
 	bound, out, groups := bindProducts(ws, k.groups)
 	a.out, a.tiles0, a.tiles1 = out, uint32(groups[0]), uint32(groups[1])
-	g := grid{x: (groups[0] + groups[1] + groups[2]) * k.tiles(dst.Rows), y: 1, z: w.matrices, simdgroups: k.simdgroups()}
+	g := grid{x: (groups[0] + groups[1] + groups[2]) * k.tiles(dst.Rows), y: 1, z: w.matrices, simdgroups: k.simdgroups(), shared: k.algorithm.memory()}
 	record(n.step, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], n.activations.read(), into(dst))
 }
 
@@ -91,10 +88,10 @@ func (n *nvidia) quantisedProduct(name string, dst compute.Tensor, q quantised, 
 // than quantising them in every threadgroup.
 func (n *nvidia) rowKernel(dst compute.Tensor, w *packedWeight) (packedKernel, bool) {
 	k := w.packed.row
-	if w.activationBlocks() <= shortRow && w.matrices*k.groups(w.out) > busyThreadgroups {
+	if w.activationBlocks() <= shortRow && w.matrices*k.groups(w.out) > fewThreadgroups {
 		k = w.packed.shortRow
 	}
-	return k, dst.Rows == 1 && w.out < wideRows && n.fitsTwice(k.rowMemory(w))
+	return k, dst.Rows == 1 && w.out < wideRows && w.activationBlocks() <= longRow && n.fitsTwice(k.rowMemory(w))
 }
 
 // rowMemory returns the threadgroup memory of a kernel that stages a row of activations and its
@@ -185,7 +182,7 @@ func (n *nvidia) gated(o *gatedProduct, w *packedWeight) {
 			blocks: uint32(w.activationBlocks()), rows: uint32(rows), out: uint32(w.out), dstStride: uint32(o.dst.Stride), columnTiles: uint32(k.tiles(rows)),
 			activation: uint32(o.activation),
 		}
-		record(n.step, "gated_product", k.pipeline, grid{x: k.groups(w.out) * k.tiles(rows), y: 1, simdgroups: k.simdgroups()}, &a,
+		record(n.step, "gated_product", k.pipeline, grid{x: k.groups(w.out) * k.tiles(rows), y: 1, simdgroups: k.simdgroups(), shared: k.algorithm.memory()}, &a,
 			Binding{Buffer: w.buffer}, bind(o.up, Binding{}), n.activations.read(), into(o.dst.Span(from, to)))
 	})
 }

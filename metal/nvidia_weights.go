@@ -2,9 +2,6 @@ package metal
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
@@ -13,152 +10,22 @@ import (
 const (
 	blockValues = 32  // values that share a scale
 	rowThreads  = 128 // threads per threadgroup of kernels without a geometry
-	// rowBlockBytes is the threadgroup memory for a block of a row that a kernel quantises itself.
-	rowBlockBytes = 72
-	// rowAlign is the alignment in threadgroup memory of rows that a kernel quantises itself.
-	rowAlign = 16
+	// rowBlockBytes is the threadgroup memory for a block of a row of activations.
+	rowBlockBytes = 64
 	// rowPartBytes is the threadgroup memory for the partial sums of one choice (an expert of the
 	// row) in row_experts_add.
 	rowPartBytes = 640
+	// joinedBytes is the threadgroup memory for the sums of a strand of a column (Parts of tile.h).
+	joinedBytes = 80
 	// shortRow is the maximum number of blocks of a row for row_product_short.
 	shortRow = 32
+	// longRow is the maximum number of blocks of a row that a kernel for one row makes itself. Each
+	// of its threadgroups does, so for longer rows a kernel before it is faster.
+	longRow = 64
 	// wideRows is the minimum number of rows of weights for which threadgroups of 64 rows occupy
 	// the whole GPU.
 	wideRows = 16384
 )
-
-// algorithm is Few, Tensor or Tile of tile.h: a team of warps multiplies groups of rows of weights
-// with columns, which are rows of activations. For Few and Tensor, a warp takes some of the strands
-// of a sum, and reads some blocks before it uses the first. For Tile, a warp takes all strands of
-// tileGroups groups and tileColumns columns.
-type algorithm struct {
-	name                            string
-	groups, columns, strands, reads int
-}
-
-const (
-	tileGroups  = 2
-	tileColumns = 32
-)
-
-// arguments returns the template arguments after the type of weights.
-func (a algorithm) arguments() [4]int {
-	switch a.name {
-	case "Tile":
-		return [4]int{tileGroups, tileColumns / columnRows, a.groups / tileGroups, a.columns / tileColumns}
-	case "Tensor":
-		return [4]int{a.groups, a.columns / columnRows, a.strands, a.reads}
-	default:
-		return [4]int{a.groups, a.columns, a.strands, a.reads}
-	}
-}
-
-func (a algorithm) warps() int {
-	if a.name == "Tile" {
-		return a.groups / tileGroups * (a.columns / tileColumns)
-	}
-	return strands / a.strands
-}
-
-// packedKernel is a kernel that multiplies packed weights: an instance of a template in weights.cu.
-type packedKernel struct {
-	template  string // the macro that instantiates the template
-	algorithm algorithm
-	teams     int // per threadgroup; for ROW_EXPERTS the maximum number, since each choice has one
-	resident  int // minimum number of threadgroups on a multiprocessor
-	// normRounds is the maximum number of rounds in which a kernel normalises a row; a thread takes
-	// 8 values per round.
-	normRounds int
-	pipeline   Pipeline
-}
-
-// packedGeometry lists the kernels. Gated algorithms have a group of gate and a group of up.
-var packedGeometry = func() map[string]packedKernel {
-	one, fewGated := algorithm{"Few", 1, 1, 4, 4}, algorithm{"Tensor", 2, 8, 4, 4}
-	many, oneGated := algorithm{"Tensor", 2, 32, 1, 1}, algorithm{"Few", 2, 1, 4, 2}
-	most, mostOfExpert := algorithm{name: "Tile", groups: 4, columns: 64}, algorithm{name: "Tile", groups: 8, columns: 32}
-	short := algorithm{"Few", 1, 1, 4, 2}
-	return map[string]packedKernel{
-		"row_product":       {template: "ROW_PRODUCT", algorithm: algorithm{"Single", 1, 1, 1, 4}, teams: 1, resident: 2, normRounds: 2},
-		"row_product_short": {template: "ROW_PRODUCT", algorithm: short, teams: 4, resident: 3, normRounds: 1},
-		"row_gated_experts": {template: "ROW_GATED_EXPERTS", algorithm: oneGated, teams: 2, resident: 2},
-		"row_experts_add":   {template: "ROW_EXPERTS", algorithm: short, teams: maxRowChoices, resident: 1},
-		"product_1":         {template: "PRODUCT", algorithm: one, teams: 2, resident: 4},
-		"product_2":         {template: "PRODUCT", algorithm: algorithm{"Few", 1, 2, 4, 2}, teams: 2, resident: 4},
-		"product_8":         {template: "PRODUCT", algorithm: algorithm{"Tensor", 1, 8, 1, 4}, teams: 1, resident: 3},
-		"product_8_wide":    {template: "PRODUCT", algorithm: algorithm{"Tensor", 2, 8, 4, 4}, teams: 2, resident: 4}, // for matrices of many rows
-		"product_16":        {template: "PRODUCT", algorithm: algorithm{"Tensor", 1, 16, 1, 4}, teams: 1, resident: 2},
-		"product_32":        {template: "PRODUCT", algorithm: many, teams: 1, resident: 2},
-		"product_32_small":  {template: "PRODUCT", algorithm: algorithm{"Tensor", 1, 32, 1, 2}, teams: 1, resident: 2}, // for matrices of few rows
-		"gated_product_16":  {template: "GATED", algorithm: algorithm{"Tensor", 2, 16, 1, 2}, teams: 1, resident: 2},
-		"gated_product_1":   {template: "GATED", algorithm: oneGated, teams: 2, resident: 4},
-		"gated_product_8":   {template: "GATED", algorithm: fewGated, teams: 2, resident: 4},
-		"gated_product_32":  {template: "GATED", algorithm: many, teams: 1, resident: 2},
-		"product_64":        {template: "PRODUCT", algorithm: most, teams: 1, resident: 4},
-		"gated_product_64":  {template: "GATED", algorithm: most, teams: 1, resident: 4},
-		"gated_experts_8":   {template: "GATED_EXPERTS", algorithm: fewGated, teams: 2, resident: 4},
-		"gated_experts_32":  {template: "GATED_EXPERTS", algorithm: mostOfExpert, teams: 1, resident: 4},
-		"experts_down_8":    {template: "EXPERTS_DOWN", algorithm: algorithm{"Tensor", 1, 8, 4, 4}, teams: 2, resident: 5},
-		"experts_down_32":   {template: "EXPERTS_DOWN", algorithm: mostOfExpert, teams: 1, resident: 4},
-	}
-}()
-
-// packedInstances returns the instances of the kernels for weights of a type. Blocks of 16 bits per
-// weight take so many registers that a warp reads half as many of them before it uses the first.
-func packedInstances(t gguf.Type) string {
-	var text strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(packedGeometry)) {
-		k := packedGeometry[name]
-		if t.BlockSize() == 1 {
-			k.algorithm.reads = max(1, k.algorithm.reads/2)
-		}
-		a := k.algorithm.arguments()
-		fmt.Fprintf(&text, "typedef %s<WEIGHT, %d, %d, %d, %d> Of_%s;\n%s(%s, Of_%s, %d, %d", k.algorithm.name, a[0], a[1], a[2], a[3], name, k.template, name, name, k.teams, k.resident)
-		if k.normRounds > 0 {
-			fmt.Fprintf(&text, ", %d", k.normRounds)
-		}
-		text.WriteString(")\n")
-	}
-	return text.String()
-}
-
-func weightsSource(t gguf.Type) (Source, error) {
-	src, err := nvidiaSource("weights.cu")
-	src.Name = fmt.Sprintf("%s for %v", src.Name, t)
-	src.Text = fmt.Sprintf("#define WEIGHT %v\n", t) + src.Text + packedInstances(t)
-	return src, err
-}
-
-// rows returns the number of rows of weights per threadgroup.
-func (k packedKernel) rows() int {
-	switch k.template {
-	case "GATED", "GATED_EXPERTS", "ROW_GATED_EXPERTS":
-		return groupRows * k.algorithm.groups * k.teams / 2
-	case "ROW_EXPERTS":
-		return groupRows * k.algorithm.groups
-	default:
-		return groupRows * k.algorithm.groups * k.teams
-	}
-}
-
-// simdgroups returns the number of simdgroups per threadgroup; for ROW_EXPERTS, per choice.
-func (k packedKernel) simdgroups() int {
-	warps := k.algorithm.warps()
-	switch k.template {
-	case "ROW_PRODUCT":
-		return rowProductThreads / 32
-	case "ROW_EXPERTS":
-		return warps
-	default:
-		return warps * k.teams
-	}
-}
-
-func (k packedKernel) groups(rows int) int { return (rows + k.rows() - 1) / k.rows() }
-
-func (k packedKernel) tiles(columns int) int {
-	return (columns + k.algorithm.columns - 1) / k.algorithm.columns
-}
 
 // anyTypeKernels are the pipelines of kernels that do not depend on the type of weights.
 type anyTypeKernels struct{ quantise, norm, latents, rotate Pipeline }
@@ -168,7 +35,7 @@ type packedKernels struct {
 	pack, embed, group, weigh Pipeline
 
 	product, gated, gatedExperts, expertsDown []packedKernel // by columns, ascending
-	wide, small                               packedKernel
+	small                                     packedKernel
 	productTile, gatedTile                    packedKernel // for many columns
 	// row, shortRow and rowExperts take one row of activations and quantise it themselves; rowGated
 	// takes one quantised row. All of them stage their weights in threadgroup memory. The
@@ -177,24 +44,25 @@ type packedKernels struct {
 }
 
 // forColumns returns the smallest kernel that takes all columns at once. If there is none, it
-// returns the largest kernel.
-func forColumns(kernels []packedKernel, columns int) packedKernel {
+// returns the largest kernel that the device has threadgroup memory for.
+func (n *nvidia) forColumns(kernels []packedKernel, columns int) (largest packedKernel) {
 	for _, k := range kernels {
-		if k.algorithm.columns >= columns {
-			return k
+		if !k.algorithm.fits(n.memory) {
+			break
+		}
+		if largest = k; k.algorithm.columns() >= columns {
+			break
 		}
 	}
-	return kernels[len(kernels)-1]
+	return largest
 }
 
 const (
+	// minTileRows is the minimum number of rows of activations for a Tile of products.
+	minTileRows = 65
 	// busyThreadgroups is the minimum number of threadgroups of a Tile for which it is faster than
-	// a kernel that divides sums among warps. An H100 has 132 multiprocessors, so this many
-	// threadgroups occupy it.
-	busyThreadgroups = 128
-	// manyTiles is the minimum number of threadgroups of a Tile for products that are not gated,
-	// whose other kernels need fewer threads to be fast.
-	manyTiles = 1024
+	// a kernel that divides sums among warps. An H100 has 132 multiprocessors.
+	busyThreadgroups = 64
 	// fewThreadgroups is the maximum number of threadgroups for which twice as many, of half the
 	// rows of weights, are faster.
 	fewThreadgroups = 128
@@ -212,7 +80,7 @@ func threadgroups(k packedKernel, ws []compute.Weight, columns int) (count int) 
 // kernel is the geometry's name of the operation.
 func (n *nvidia) inTiles(kernel string, tile packedKernel, ws []compute.Weight, columns int) bool {
 	limits := n.tiles[kernel]
-	return columns >= limits.rows && threadgroups(tile, ws, columns) >= limits.threadgroups
+	return tile.algorithm.fits(n.memory) && columns >= limits.rows && threadgroups(tile, ws, columns) >= limits.threadgroups
 }
 
 // forGated returns the kernel for a gated product.
@@ -220,7 +88,7 @@ func (n *nvidia) forGated(w *packedWeight, columns int) packedKernel {
 	if k := w.packed.gatedTile; n.inTiles(GatedTile, k, []compute.Weight{w}, columns) {
 		return k
 	}
-	return forColumns(w.packed.gated, columns)
+	return n.forColumns(w.packed.gated, columns)
 }
 
 // packedWeight is a weight whose rows are packed for products of integers.
@@ -321,9 +189,9 @@ func (n *nvidia) packedKernels(t gguf.Type) (*packedKernels, error) {
 	}
 	k := &packedKernels{
 		pack: pipeline("pack_weights"), embed: pipeline("embed_rows"), group: pipeline("group_choices"), weigh: pipeline("weigh_choices"),
-		product: kernels("product", 1, 2, 8, 16, 32), gated: kernels("gated_product", 1, 8, 16, 32),
-		gatedExperts: kernels("gated_experts", 8, 32), expertsDown: kernels("experts_down", 8, 32),
-		wide: kernel("product_8_wide"), small: kernel("product_32_small"), productTile: kernel("product_64"), gatedTile: kernel("gated_product_64"), row: kernel("row_product"), shortRow: kernel("row_product_short"), rowGated: kernel("row_gated_experts"), rowExperts: kernel("row_experts_add"),
+		product: kernels("product", 8, 16, 32, 64), gated: kernels("gated_product", 1, 8, 16, 32, 64),
+		gatedExperts: kernels("gated_experts", 8, 32, 64), expertsDown: kernels("experts_down", 8, 32, 64),
+		small: kernel("product_32_small"), productTile: kernel("product_128"), gatedTile: kernel("gated_product_128"), row: kernel("row_product"), shortRow: kernel("row_product_short"), rowGated: kernel("row_gated_experts"), rowExperts: kernel("row_experts_add"),
 	}
 	anyType := n.anyType
 	if anyType == nil {
@@ -342,12 +210,12 @@ func (n *nvidia) packedKernels(t gguf.Type) (*packedKernels, error) {
 var packedSizes = map[gguf.Type]struct{ header, block, blocks int }{
 	gguf.TypeQ40: {0, 288, 1}, gguf.TypeQ41: {0, 320, 1}, gguf.TypeQ50: {0, 352, 1}, gguf.TypeQ51: {0, 384, 1}, gguf.TypeQ80: {0, 544, 1},
 	gguf.TypeQ2K: {64, 160, 8}, gguf.TypeQ3K: {32, 224, 8}, gguf.TypeQ4K: {64, 288, 8}, gguf.TypeQ5K: {64, 352, 8}, gguf.TypeQ6K: {32, 416, 8},
-	gguf.TypeIQ4NL: {0, 288, 1}, gguf.TypeIQ4XS: {32, 272, 8}, gguf.TypeMXFP4: {0, 272, 1}, gguf.TypeF16: {0, 1040, 1}, gguf.TypeBF16: {0, 1040, 1},
+	gguf.TypeIQ4NL: {0, 288, 1}, gguf.TypeIQ4XS: {32, 272, 8}, gguf.TypeMXFP4: {0, 272, 1}, gguf.TypeF16: {0, 1024, 1}, gguf.TypeBF16: {0, 1024, 1},
 }
 
 // partsOf returns the number of parts of the activations that are multiplied with weights of a type
-// (see activations.h). Weights of 16 bits keep 11 bits or more per value, and activations of 12
-// bits per block would lose some of them.
+// (see activations.h). Weights of 16 bits keep 8 bits or more per value, and activations in float16
+// would lose as much as they do.
 func partsOf(t gguf.Type) int {
 	if t.BlockSize() == 1 {
 		return 2

@@ -152,6 +152,12 @@ inline uint add_halves(uint a, uint b) { return two_halves(half_float(a) + half_
 inline uint scale_halves(uint a, uint by, uint c) {
     return two_halves(fmaf(half_float(a), half_float(by), half_float(c)), fmaf(half_float(a >> 16), half_float(by >> 16), half_float(c >> 16)));
 }
+inline uint less_halves(uint a, uint by, uint c) { return scale_halves(a, by, c ^ 0x80008000); }
+inline uint both_low(uint v) { return (v & 0xffff) * 0x10001; }
+inline uint both_high(uint v) { return (v >> 16) * 0x10001; }
+inline uint and_or(uint v, uint mask, uint bits) { return (v & mask) | bits; }
+inline void few_registers() {}
+inline const uchar* computed_once(const uchar* p) { return p; }
 inline float bfloat(uint bits) { return __uint_as_float(bits << 16); }
 
 struct OwnTiles {

@@ -31,7 +31,7 @@ func checkEmbed(r *rig) {
 				want := exactly(table.row(0, int(tokens[row])))
 				if t.BlockSize() > 1 {
 					for i := range want {
-						want[i].tol = 4 * float32Step * (math.Abs(want[i].value) + 4) // scale·code - minimum, with or without a fused multiply-add
+						want[i].tol = float16Step * (math.Abs(want[i].value) + 4) // scale·code - minimum, each of which may be rounded
 					}
 				}
 				return within(got, want)

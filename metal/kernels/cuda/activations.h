@@ -1,65 +1,45 @@
-// Activations, quantised to 12 bits in blocks of 32 values. The largest magnitude of a block
-// becomes 2047. Integers are stored as float16, those of columns 0 to 15 times 16 (see weights.h).
-// Eight rows are packed together; for each block of 32 columns they have 576 bytes:
-//   512 bytes of values: the 16 bytes from 16(4g+q) on are values 4q, 4q+2, 4q+1 and 4q+3 of row g, then values 4q+16, 4q+18, 4q+17 and 4q+19
-//   8 pairs of float32, one per row: the scale times 2^20, and the sum of the block's integers times 2^-20
-// The powers of two make up for those of the weights.
+// Activations in float16, divided by 4, so that values up to 262,016 have room. Larger ones are
+// limited to that; values that are not finite stay so. Weights are 4 times as large (weights.h).
+// Eight rows are packed together; for each block of 32 columns they have 512 bytes: the 16 bytes
+// from 16(4g+q) on are values 4q, 4q+2, 4q+1 and 4q+3 of row g, then values 4q+16, 4q+18, 4q+17 and
+// 4q+19.
 //
-// For weights of 16 bits, activations are quantised in two parts: the second has what 12 bits
-// leave, quantised likewise. The parts of a block follow each other like two blocks, each of which
+// For weights of 16 bits, activations have two parts: float16 of the value itself, and float16 of
+// what rounding left of it. The parts of a block follow each other like two blocks, each of which
 // is multiplied with the same block of weights.
 #include "base.h"
 
-// Quantised is one lane's part of a block: 8 values, and the block's scale and sum. Four lanes hold
-// a block.
-struct Quantised {
-    uint4 q;
-    float2 s;
-};
+// limited returns v*by, limited to the range of float16.
+__device__ inline float limited(float v, float by) { return fmaf(v, 0.0f, fminf(fmaxf(v * by, -65504.0f), 65504.0f)); }
 
-__device__ inline float largest(float4 v) { return fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))); }
-
-// round_four rounds v*by to multiples of unit, a power of two. Adding 1.5·2^23·unit rounds a float.
-__device__ inline float4 round_four(float4 v, float by, float unit) {
-    float magic = 12582912.0f * unit;
-    return make_float4(fmaf(v.x, by, magic) - magic, fmaf(v.y, by, magic) - magic, fmaf(v.z, by, magic) - magic, fmaf(v.w, by, magic) - magic);
+__device__ inline float4 limited(float4 v, float by) {
+    return make_float4(limited(v.x, by), limited(v.y, by), limited(v.z, by), limited(v.w, by));
 }
 
-// less returns what rounding left of four values: a are integers in units of unit.
-__device__ inline float4 less(float4 v, float4 a, float unit) {
-    return make_float4(fmaf(-a.x, unit, v.x), fmaf(-a.y, unit, v.y), fmaf(-a.z, unit, v.z), fmaf(-a.w, unit, v.w));
+// factor returns what activations are multiplied with, before they become float16.
+__device__ inline float factor(uint parts) { return parts == 1 ? 0.25f : 1.0f; }
+
+// less returns what rounding left of four values: a and b have them as float16, in packed order.
+__device__ inline float4 less(float4 v, uint a, uint b) {
+    return make_float4(v.x - half_float(a), v.y - half_float(b), v.z - half_float(a >> 16), v.w - half_float(b >> 16));
 }
 
-// quantise_part quantises a block. Four neighbouring lanes call it with 8 values each. If a value
-// is not finite, the scale is not finite either. A block without a value above 1e-30 becomes zeros.
-// It leaves in low and high what rounding left of them.
-__device__ inline Quantised quantise_part(float4& low, float4& high) {
-    const float most_int = 2047.0f;
-    float most = fmaxf(largest(low), largest(high));
-    float finite = fmaf(low.x + low.y + low.z + low.w, 0.0f, (high.x + high.y + high.z + high.w) * 0.0f);
-    UNROLL for (uint m = 1; m < 4; m *= 2) {
-        most = fmaxf(most, __shfl_xor_sync(~0u, most, m));
-        finite += __shfl_xor_sync(~0u, finite, m);
-    }
-    float by = most > 1e-30f ? most_int / most : 0.0f;
-    float4 a = round_four(low, 16.0f * by, 16.0f), b = round_four(high, by, 1.0f);
-    float sum = fmaf(a.x + a.y + (a.z + a.w), 0.0625f, b.x + b.y + (b.z + b.w));
-    UNROLL for (uint m = 1; m < 4; m *= 2) sum += __shfl_xor_sync(~0u, sum, m);
-    float unit = most / most_int;
-    low = less(low, a, 0.0625f * unit), high = less(high, b, unit);
-    return {make_uint4(two_halves(a.x, a.z), two_halves(a.y, a.w), two_halves(b.x, b.z), two_halves(b.y, b.w)),
-            make_float2(unit * 1048576.0f + finite, sum * 0.00000095367431640625f)};
+// take_part rounds eight values to float16. It leaves in low and high what rounding left of them.
+__device__ inline uint4 take_part(float4& low, float4& high) {
+    uint4 v = make_uint4(two_halves(low.x, low.z), two_halves(low.y, low.w), two_halves(high.x, high.z), two_halves(high.y, high.w));
+    low = less(low, v.x, v.y), high = less(high, v.z, v.w);
+    return v;
 }
 
-// quantise quantises a block in one part.
-__device__ inline Quantised quantise(float4 low, float4 high) { return quantise_part(low, high); }
+// in_halves returns eight values as activations of one part.
+__device__ inline uint4 in_halves(float4 low, float4 high) {
+    low = limited(low, factor(1)), high = limited(high, factor(1));
+    return take_part(low, high);
+}
 
 // store writes a lane's part of block b of a row.
-__device__ inline void store(uchar* to, uint row, uint b, uint blocks, uint q, const Quantised& v) {
-    uchar* p = to + (ulong(row / 8) * blocks + b) * column_bytes;
-    uint g = row % 8;
-    *(uint4*)(p + 16 * (4 * g + q)) = v.q;
-    if (q == 0) *(float2*)(p + 512 + 8 * g) = v.s;
+__device__ inline void store(uchar* to, uint row, uint b, uint blocks, uint q, uint4 v) {
+    *(uint4*)(to + (ulong(row / 8) * blocks + b) * column_bytes + 16 * (row % 8 * 4 + q)) = v;
 }
 
 struct QuantiseArgs {
@@ -78,9 +58,10 @@ extern "C" __global__ void quantise_rows(const float* x, uchar* to, QuantiseArgs
     uint i = blockIdx.x * blockDim.x + threadIdx.x, q = i % 4, row = i / 4 / args.blocks, b = i / 4 % args.blocks;
     bool there = row < args.rows;
     const float* p = x + ulong(there ? row : 0) * args.x_stride + ulong(blockIdx.z) * args.x_slice + 32 * b + 4 * q;
-    float4 low = read_four(p), high = read_four(p + 16);
+    float by = factor(args.parts);
+    float4 low = limited(read_four(p), by), high = limited(read_four(p + 16), by);
     for (uint i = 0; i < args.parts; i++) {
-        Quantised v = quantise_part(low, high);
+        uint4 v = take_part(low, high);
         if (there) store(to, blockIdx.z * args.room + row, args.parts * b + i, args.parts * args.blocks, q, v);
     }
 }
@@ -225,8 +206,7 @@ extern "C" __global__ void __launch_bounds__(256) norm_quantise(const float* src
     __syncthreads();
     float scale = rms_scale(sums, blockDim.x / 32, args.cols, args.eps);
     row.write(dst + ulong(blockIdx.x) * args.dst_stride, scale, [&](uint u, float4 low, float4 high) {
-        Quantised v = quantise(low, high);
-        if (row.has(u)) store(to, blockIdx.x, row.block(u), args.cols / 32, row.thread % 4, v);
+        if (row.has(u)) store(to, blockIdx.x, row.block(u), args.cols / 32, row.thread % 4, in_halves(low, high));
     });
 }
 
@@ -281,7 +261,6 @@ extern "C" __global__ void __launch_bounds__(latent_threads) latents(float* a, c
     NormRow<4> row(q_gain, args.q / 32, latent_threads);
     wait_for_previous();
     row.normalise(x, dst + ulong(blockIdx.x) * args.dst_stride, args.q / 32, args.latent.eps, [&](uint u, float4 low, float4 high) {
-        Quantised v = quantise(low, high);
-        if (row.values.has(u)) store(packed, blockIdx.x, row.values.block(u), args.q / 32, threadIdx.x % 4, v);
+        if (row.values.has(u)) store(packed, blockIdx.x, row.values.block(u), args.q / 32, threadIdx.x % 4, in_halves(low, high));
     });
 }

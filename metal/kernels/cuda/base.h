@@ -1,13 +1,12 @@
 // Shared by all files of this folder. They compile with NVRTC, without any headers. The backend
 // defines the names in capitals that no file defines (metal/defines.go).
 //
-// Weights stay quantised, and activations are quantised to 12 bits in blocks of 32. Tensor cores
-// multiply both as float16: the integers of a block become float16 numbers without rounding, and
-// the product of two blocks is an integer below 2^24, which float32 holds exactly. So it does not
-// depend on the order of the sum. It is then scaled in float32. Products of blocks are added in
-// float32 in a fixed order: strand s adds the blocks from s*n/8 to (s+1)*n/8-1 in ascending order,
-// where n is the number of blocks; then the strands are added in ascending order. All kernels use
-// this order, so that a row has the same bits for every number of rows.
+// Weights stay quantised in memory. Kernels make float16 numbers of them, which tensor cores
+// multiply with activations in float16 and add in float32. A product's sum has a fixed order:
+// strand s has the blocks of 32 values from s*n/8 to (s+1)*n/8-1, where n is the number of blocks.
+// A strand begins at 0, and tensor cores add to it 16 values at a time, in ascending order. Then
+// the strands are added in ascending order. All kernels use the same instruction in this order, so
+// that a row has the same bits for every number of rows.
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
@@ -23,13 +22,13 @@ enum {
 
 #include "instructions.h"
 
-// dots16 adds the dot products of 16 rows of weights with 8 rows of activations over 16 values.
-// Lane 4r+q passes four values of weight row r in a[0] and a[2], of row r+8 in a[1] and a[3], and
-// the same values of activation row r in b0 and b1. It receives the products of weight row r with
-// activation rows 2q and 2q+1 in c[0] and c[1], and the products of weight row r+8 with the same
-// activation rows in c[2] and c[3].
-__device__ inline void dots16(float* c, const uint* a, uint b0, uint b1) {
-    multiply_halves(c, a[0], a[1], a[2], a[3], b0, b1);
+// add_dots adds the dot products of a block of 16 rows of weights and 8 rows of activations. Lane
+// 4r+q passes eight values of weight row r in a[0], a[2], a[4] and a[6], of row r+8 in the others,
+// and the same values of activation row r in x. It has the products of weight row r with activation
+// rows 2q and 2q+1 in c[0] and c[1], and those of weight row r+8 in c[2] and c[3].
+__device__ inline void add_dots(float* c, const uint* a, uint4 x) {
+    multiply_halves(c, a[0], a[1], a[2], a[3], x.x, x.y);
+    multiply_halves(c, a[4], a[5], a[6], a[7], x.z, x.w);
 }
 
 // strand_begin returns the first block of a strand, for rows with the given number of blocks.

@@ -108,12 +108,10 @@ extern "C" __global__ void __launch_bounds__(256) row_route(const float* router,
     NormRow<2> norm(gain, n / 32, args.norm_threads);
     wait_for_previous();
     norm.normalise(x, row, n / 32, args.eps, [&](uint u, float4 low, float4 high) {
-        if (blockIdx.x > 0) return;
-        Quantised v = quantise(low, high);
-        if (!norm.values.has(u)) return;
+        if (blockIdx.x > 0 || !norm.values.has(u)) return;
         write_four(normed + norm.values.offset(u), low);
         write_four(normed + norm.values.offset(u) + 16, high);
-        store(packed, 0, norm.values.block(u), n / 32, threadIdx.x % 4, v);
+        store(packed, 0, norm.values.block(u), n / 32, threadIdx.x % 4, in_halves(low, high));
     });
     __syncthreads();
     float sum = 0;

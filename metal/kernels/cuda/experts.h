@@ -203,7 +203,7 @@ __device__ inline void row_gated_experts(const uchar* gate, const uchar* up, con
     if (k == used) stage_both(shared_gate, shared_up, 0);
     if (args.route.biased != 0) prefetch(bias, 4 * args.route.experts, threadIdx.x, blockDim.x);
     wait_for_previous();
-    Row row(shared, args.blocks);
+    Row row(shared);
     uint choosing = k < used ? 32 : 0; // threads that choose while the others copy the row
     if (threadIdx.x < choosing) choose(logits, bias, choices, (float*)(ups + teams * bytes), args.route);
     else row.copy(Packed<1>(x, args.blocks, [](uint) { return 0u; }), args.blocks, threadIdx.x - choosing, blockDim.x - choosing);
@@ -264,7 +264,7 @@ __device__ inline void row_experts_add(const uchar* down, const uchar* shared_do
     bool writes = threadIdx.x < group_rows && o < args.out;
     if (args.biased != 0 && k < used) prefetch(down_bias + uint(choices[k]) * args.out + blockIdx.x * group_rows, 4, thread, threads);
     wait_for_previous();
-    Row row(rows, blocks);
+    Row row(rows);
     row.fill<W::parts>([&](uint i) { return read_four(h + k * 32 * (args.blocks / W::parts) + i); }, blocks / W::parts, thread, threads);
     staged();
     __syncthreads();

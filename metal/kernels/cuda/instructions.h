@@ -27,6 +27,41 @@ __device__ inline uint scale_halves(uint a, uint by, uint c) {
     return v;
 }
 
+// less_halves computes a*by-c. both_low and both_high return the low or the high half of v twice,
+// which an instruction that computes with it does by itself.
+__device__ inline uint less_halves(uint a, uint by, uint c) {
+    uint v;
+    asm("{.reg .b32 n; neg.f16x2 n, %3; fma.rn.f16x2 %0, %1, %2, n;}" : "=r"(v) : "r"(a), "r"(by), "r"(c));
+    return v;
+}
+__device__ inline uint both_low(uint v) {
+    uint to;
+    asm("{.reg .b16 l, h; mov.b32 {l, h}, %1; mov.b32 %0, {l, l};}" : "=r"(to) : "r"(v));
+    return to;
+}
+__device__ inline uint both_high(uint v) {
+    uint to;
+    asm("{.reg .b16 l, h; mov.b32 {l, h}, %1; mov.b32 %0, {h, h};}" : "=r"(to) : "r"(v));
+    return to;
+}
+
+// and_or returns v & mask | bits, in one instruction.
+__device__ inline uint and_or(uint v, uint mask, uint bits) {
+    uint to;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(to) : "r"(v), "r"(mask), "r"(bits));
+    return to;
+}
+
+// few_registers keeps the compiler from moving reads of memory across it, which would take
+// registers.
+__device__ inline void few_registers() { asm volatile("" : : : "memory"); }
+
+// computed_once returns p. The compiler does not compute it again where it is used.
+__device__ inline const uchar* computed_once(const uchar* p) {
+    asm volatile("" : "+l"(p));
+    return p;
+}
+
 // multiply_halves adds the product of 16 by 16 and 16 by 8 values of float16 to c. A warp calls it.
 __device__ inline void multiply_halves(float* c, uint a0, uint a1, uint a2, uint a3, uint b0, uint b1) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"

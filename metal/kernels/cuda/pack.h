@@ -1,4 +1,5 @@
 // Packing of the weights of GGUF files, and rows of packed weights as float32.
+#include "activations.h"
 #include "weights.h"
 
 struct PackArgs {
@@ -48,25 +49,16 @@ __device__ void embed(const uchar* table, const float* tokens, float* dst, const
     wait_for_previous();
     if (b >= args.blocks) return;
     uint row = uint(tokens[blockIdx.y * args.token_stride]), r = row % group_rows;
-    const uchar* super = super_block<W>(table + row / group_rows * group_bytes<W>(W::parts * args.blocks), W::parts * b);
-    typename W::Integers integers;
-    typename W::Raw raw;
-    W::load(block<W>(super, W::parts * b), r % 8 * 4 + q, integers);
-    W::load_scales(block<W>(super, W::parts * b), super, r % 8, raw);
+    Lane<W> lane;
+    lane.load(table + row / group_rows * group_bytes<W>(W::parts * args.blocks), W::parts * b, r % 8 * 4 + q);
     uint a[8];
-    W::values(integers, a);
-    subtract_offset<W>(a);
-    Scales k = W::scales(raw);
+    lane.values(a);
     dst += ulong(blockIdx.y) * args.dst_stride + 32 * b + 4 * q;
     UNROLL for (uint half = 0; half < 2; half++) {
-        float d = r < 8 ? k.d0 : k.d1, m = r < 8 ? k.m0 : k.m1;
-        d *= half_scale<W>(raw, r / 8, half);
-        m *= half_minimum<W>(raw, r / 8, half);
         UNROLL for (uint odd = 0; odd < 2; odd++) {
             uint pair = r < 8 ? a[4 * half + 2 * odd] : a[4 * half + 2 * odd + 1];
-            float unit = half == 0 ? 16777216.0f : 1048576.0f; // see weights.h
-            dst[16 * half + odd] = fmaf(d, half_float(low_half(pair)) * unit, m);
-            dst[16 * half + odd + 2] = fmaf(d, half_float(pair >> 16) * unit, m);
+            dst[16 * half + odd] = half_float(pair) * factor(W::parts);
+            dst[16 * half + odd + 2] = half_float(pair >> 16) * factor(W::parts);
         }
     }
 }

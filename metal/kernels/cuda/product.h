@@ -1,8 +1,8 @@
 // Products of packed weights, also in the gated form act(gate·x, up·x). A team is the warps that
-// compute a tile of results together. Template argument A is the algorithm of a team: Tensor or
-// Few of tile.h.
+// compute a tile of results together. Template argument A is the algorithm of a team, of tile.h or
+// staged.h.
 #include "join.h"
-#include "tile.h"
+#include "staged.h"
 
 // Team identifies a warp's team and the warp's place in it.
 template <class A>
@@ -99,11 +99,6 @@ struct Part {
     }
 };
 
-// max_prefetching is the maximum number of threadgroups of a product for which each requests its
-// weights while the previous kernel still runs. If there are more, not all of them run at the same
-// time.
-enum { max_prefetching = 1024 };
-
 struct ProductArgs {
     uint blocks;      // of 32 weights in a row, times W::parts
     uint rows;        // of activations
@@ -123,9 +118,6 @@ __device__ void product(const uchar* w0, const uchar* w1, const uchar* w2, const
     Part part(w0, w1, w2, blockIdx.x / args.column_tiles, args);
     uint column = blockIdx.x % args.column_tiles * A::columns, first = part.tile * teams * A::groups, out = part.out, all = groups_of(out);
     const uchar* w = part.w + blockIdx.z * all * group_bytes<W>(args.blocks);
-    if (A::columns <= 4 && gridDim.x * gridDim.z <= max_prefetching) {
-        prefetch(w + first * group_bytes<W>(args.blocks), min(uint(teams * A::groups), all - first) * group_bytes<W>(args.blocks), threadIdx.x, blockDim.x);
-    }
     wait_for_previous();
     dst += ulong(blockIdx.z) * args.dst_matrix + part.before;
     float sums[A::values];
@@ -187,14 +179,14 @@ struct RowArgs {
 template <int parts>
 __device__ inline void join_row(Row& row, const float* splits, const float* sinks, float* made, uint first, uint position, const RowArgs& args) {
     uint from = first_of(position, args.window), blocks = args.blocks / parts;
-    for (uint i = threadIdx.x; i - threadIdx.x % 32 < 4 * blocks; i += blockDim.x) {
-        uint at = i < 4 * blocks ? 32 * (i / 4) + 4 * (i % 4) : 0, value = first + at;
+    for (uint i = threadIdx.x; i < 4 * blocks; i += blockDim.x) {
+        uint value = first + 32 * (i / 4) + 4 * (i % 4);
         uint head = value / args.value_dim;
         const float* of_head = splits + (ulong(head) * args.splits + (from / split_keys - args.first_split)) * (args.value_dim + part_header);
         float4 low, high;
         join_splits(of_head, args.value_dim, from, position, args.sinks != 0 ? sinks[head] : lowest(), value % args.value_dim, low, high);
-        row.put<parts>(i, i < 4 * blocks, low, high);
-        if (made && i < 4 * blocks) {
+        row.put<parts>(i, low, high);
+        if (made) {
             write_four(made + value, low);
             write_four(made + value + 16, high);
         }
@@ -232,11 +224,11 @@ __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, c
     stage(weights, part.w + (ulong(blockIdx.z) * all + first) * bytes, count * bytes, threadIdx.x, blockDim.x);
     NormRow<R> norm(gain, blocks, args.norm_threads);
     if (blockIdx.x > 0) made = nullptr;
-    Row row(shared, args.blocks);
+    Row row(shared);
     wait_for_previous();
     if (args.norm_threads > 0) {
         norm.normalise(x, made, blocks, args.eps, [&](uint u, float4 low, float4 high) {
-            row.put<W::parts>(threadIdx.x + u * args.norm_threads, norm.values.has(u), low, high);
+            if (norm.values.has(u)) row.put<W::parts>(threadIdx.x + u * args.norm_threads, low, high);
         });
     } else if (args.splits > 0) {
         join_row<W::parts>(row, x, gain, made, begin, at->position, args);

@@ -1,0 +1,198 @@
+package metal
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// algorithm is one of tile.h or staged.h, with its template arguments after the type of weights: a
+// team of warps multiplies groups of rows of weights with columns, which are rows of activations.
+// For Few, Single and Tensor, a warp takes some of the strands of a sum, and reads some blocks
+// before it uses the first. For Staged, it takes a strand of some groups, and for Tile all strands
+// of some groups and some tiles of columns.
+type algorithm struct {
+	name      string
+	arguments [4]int
+}
+
+// few returns Few or Single for groups and one column, and tensor returns Tensor. A warp takes some
+// strands and reads some blocks at once.
+func few(name string, groups, strands, reads int) algorithm {
+	return algorithm{name, [4]int{groups, 1, strands, reads}}
+}
+
+func tensor(groups, columns, strands, reads int) algorithm {
+	return algorithm{"Tensor", [4]int{groups, columns / columnRows, strands, reads}}
+}
+
+// staged returns Staged for columns, in which warpRows warps of each strand take groups each and
+// read some blocks at once.
+func staged(groups, columns, warpRows, reads int) algorithm {
+	return algorithm{"Staged", [4]int{groups, columns / columnRows, warpRows, reads}}
+}
+
+// tile returns a Tile in which warps that are rows by columns take groups and columns each.
+func tile(groups, columns, warpRows, warpColumns int) algorithm {
+	return algorithm{"Tile", [4]int{groups, columns / columnRows, warpRows, warpColumns}}
+}
+
+// groups and columns return the numbers of a team.
+func (a algorithm) groups() int {
+	if a.name == "Tile" || a.name == "Staged" {
+		return a.arguments[0] * a.arguments[2]
+	}
+	return a.arguments[0]
+}
+
+func (a algorithm) columns() int {
+	switch a.name {
+	case "Tile":
+		return a.arguments[1] * columnRows * a.arguments[3]
+	case "Tensor", "Staged":
+		return a.arguments[1] * columnRows
+	default:
+		return a.arguments[1]
+	}
+}
+
+func (a algorithm) warps() int {
+	switch a.name {
+	case "Tile":
+		return a.arguments[2] * a.arguments[3]
+	case "Staged":
+		return strands * a.arguments[2]
+	default:
+		return strands / a.arguments[2]
+	}
+}
+
+const (
+	tileBlocks = 4 // blocks that a Tile stages at once
+	tileStages = 2 // stages of a Tile and of Staged
+)
+
+// memory returns the threadgroup memory that the launch gives: for the staged activations and, in a
+// Tile, for the sums of finished strands.
+func (a algorithm) memory() int {
+	switch a.name {
+	case "Tile":
+		return a.columns() * (tileStages*tileBlocks*rowBlockBytes + 4*a.groups()*groupRows)
+	case "Staged":
+		return a.columns() * strands * tileStages * a.arguments[3] * rowBlockBytes
+	default:
+		return 0
+	}
+}
+
+// fits reports whether a threadgroup has enough memory for the algorithm, with the sums that Staged
+// joins.
+func (a algorithm) fits(memory int) bool {
+	bytes := a.memory()
+	if a.name == "Staged" {
+		bytes += strands * a.columns() * joinedBytes
+	}
+	return bytes <= memory
+}
+
+// packedKernel is a kernel that multiplies packed weights: an instance of a template in weights.cu.
+type packedKernel struct {
+	template  string // the macro that instantiates the template
+	algorithm algorithm
+	teams     int // per threadgroup; for ROW_EXPERTS the maximum number, since each choice has one
+	resident  int // minimum number of threadgroups on a multiprocessor
+	// normRounds is the maximum number of rounds in which a kernel normalises a row; a thread takes
+	// 8 values per round.
+	normRounds int
+	pipeline   Pipeline
+}
+
+// packedGeometry lists the kernels. Gated algorithms have a group of gate and a group of up.
+var packedGeometry = func() map[string]packedKernel {
+	fewGated, many, oneGated := tensor(2, 8, 4, 4), tensor(2, 32, 1, 2), few("Few", 2, 4, 2)
+	most, manyOfExpert, mostOfExpert, short := tile(2, 64, 4, 2), tile(2, 32, 4, 1), tile(2, 64, 4, 1), few("Few", 1, 4, 2)
+	return map[string]packedKernel{
+		"row_product":       {template: "ROW_PRODUCT", algorithm: few("Single", 1, 1, 4), teams: 1, resident: 2, normRounds: 2},
+		"row_product_short": {template: "ROW_PRODUCT", algorithm: short, teams: 4, resident: 3, normRounds: 1},
+		"row_gated_experts": {template: "ROW_GATED_EXPERTS", algorithm: oneGated, teams: 2, resident: 2},
+		"row_experts_add":   {template: "ROW_EXPERTS", algorithm: short, teams: maxRowChoices, resident: 1},
+		"product_8":         {template: "PRODUCT", algorithm: tensor(1, 8, 1, 4), teams: 1, resident: 4},
+		"product_16":        {template: "PRODUCT", algorithm: tensor(1, 16, 1, 4), teams: 1, resident: 2},
+		"product_32":        {template: "PRODUCT", algorithm: many, teams: 1, resident: 2},
+		"product_32_small":  {template: "PRODUCT", algorithm: tensor(1, 32, 1, 2), teams: 1, resident: 2}, // for matrices of few rows
+		"gated_product_16":  {template: "GATED", algorithm: tensor(2, 16, 1, 2), teams: 1, resident: 2},
+		"gated_product_1":   {template: "GATED", algorithm: few("Few", 2, 4, 2), teams: 1, resident: 6},
+		"gated_product_8":   {template: "GATED", algorithm: tensor(2, 8, 1, 4), teams: 1, resident: 2},
+		"gated_product_32":  {template: "GATED", algorithm: many, teams: 1, resident: 2},
+		"product_64":        {template: "PRODUCT", algorithm: staged(1, 64, 2, 2), teams: 1, resident: 1},
+		"gated_product_64":  {template: "GATED", algorithm: staged(2, 64, 2, 2), teams: 1, resident: 1},
+		"product_128":       {template: "PRODUCT", algorithm: most, teams: 1, resident: 1},
+		"gated_product_128": {template: "GATED", algorithm: most, teams: 1, resident: 1},
+		"gated_experts_8":   {template: "GATED_EXPERTS", algorithm: fewGated, teams: 2, resident: 4},
+		"gated_experts_32":  {template: "GATED_EXPERTS", algorithm: manyOfExpert, teams: 1, resident: 2},
+		"gated_experts_64":  {template: "GATED_EXPERTS", algorithm: mostOfExpert, teams: 1, resident: 2},
+		"experts_down_8":    {template: "EXPERTS_DOWN", algorithm: tensor(1, 8, 4, 4), teams: 2, resident: 5},
+		"experts_down_32":   {template: "EXPERTS_DOWN", algorithm: manyOfExpert, teams: 1, resident: 2},
+		"experts_down_64":   {template: "EXPERTS_DOWN", algorithm: mostOfExpert, teams: 1, resident: 2},
+	}
+}()
+
+// packedInstances returns the instances of the kernels for weights of a type. Blocks of 16 bits per
+// weight take so many registers that a warp reads half as many of them before it uses the first.
+func packedInstances(t gguf.Type) string {
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(packedGeometry)) {
+		k := packedGeometry[name]
+		if t.BlockSize() == 1 && k.algorithm.memory() == 0 {
+			k.algorithm.arguments[3] = max(1, k.algorithm.arguments[3]/2)
+		}
+		a := k.algorithm.arguments
+		fmt.Fprintf(&text, "typedef %s<WEIGHT, %d, %d, %d, %d> Of_%s;\n%s(%s, Of_%s, %d, %d", k.algorithm.name, a[0], a[1], a[2], a[3], name, k.template, name, name, k.teams, k.resident)
+		if k.normRounds > 0 {
+			fmt.Fprintf(&text, ", %d", k.normRounds)
+		}
+		text.WriteString(")\n")
+	}
+	return text.String()
+}
+
+func weightsSource(t gguf.Type) (Source, error) {
+	src, err := nvidiaSource("weights.cu")
+	src.Name = fmt.Sprintf("%s for %v", src.Name, t)
+	src.Text = fmt.Sprintf("#define WEIGHT %v\n", t) + src.Text + packedInstances(t)
+	return src, err
+}
+
+// rows returns the number of rows of weights per threadgroup.
+func (k packedKernel) rows() int {
+	switch k.template {
+	case "GATED", "GATED_EXPERTS", "ROW_GATED_EXPERTS":
+		return groupRows * k.algorithm.groups() * k.teams / 2
+	case "ROW_EXPERTS":
+		return groupRows * k.algorithm.groups()
+	default:
+		return groupRows * k.algorithm.groups() * k.teams
+	}
+}
+
+// simdgroups returns the number of simdgroups per threadgroup; for ROW_EXPERTS, per choice.
+func (k packedKernel) simdgroups() int {
+	warps := k.algorithm.warps()
+	switch k.template {
+	case "ROW_PRODUCT":
+		return rowProductThreads / 32
+	case "ROW_EXPERTS":
+		return warps
+	default:
+		return warps * k.teams
+	}
+}
+
+func (k packedKernel) groups(rows int) int { return (rows + k.rows() - 1) / k.rows() }
+
+func (k packedKernel) tiles(columns int) int {
+	return (columns + k.algorithm.columns() - 1) / k.algorithm.columns()
+}
