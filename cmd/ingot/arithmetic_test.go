@@ -82,5 +82,5 @@ func TestResultsNameTheArithmetic(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &line))
 	require.Regexp(t, `^3/cpu(-neon|-portable)?/q8_0$`, line.Stats.Arithmetic)
 	require.Equal(t, 128, line.Stats.Context)
-	require.Regexp(t, `^fp_`+line.Stats.SHA[:12]+`_2-cpu(-neon|-portable)?-q8_0-128$`, line.Response.Body.Fingerprint)
+	require.Regexp(t, `^fp_`+line.Stats.SHA[:12]+`_3-cpu(-neon|-portable)?-q8_0-128$`, line.Response.Body.Fingerprint)
 }
