@@ -373,7 +373,7 @@ func TestRunChecksFields(t *testing.T) {
 		`{"prompt":"c","max_tokens":1,"mirostat":2}`, "",
 	}, "\n")
 	r := ingot(t, in, "run", "-", "-o", "-", "--model", tinyGLM)
-	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Equal(t, exitRows, r.code, r.stderr)
 	answers := readAnswers(t, r.stdout)
 	require.NotNil(t, answers["line-1"].Response)
 	require.Equal(t, "model_not_found", answers["line-2"].Error.Code)
