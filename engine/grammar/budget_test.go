@@ -17,6 +17,10 @@ import (
 	"github.com/ingot-run/ingot/engine/grammar/regex"
 )
 
+// overBudget reports whether an answer ended because checking it takes too long, as answers to very
+// ambiguous rules may.
+func overBudget(err error) bool { return errors.Is(err, ErrBudget) || errors.Is(err, ErrAmbiguous) }
+
 // A full automaton is replaced, in the middle of texts and with matchers in different ones, and
 // nothing else changes.
 func TestFullAutomaton(t *testing.T) {
