@@ -66,12 +66,14 @@ func TestKernelsCompile(t *testing.T) {
 	c := nvrtc(t)
 	for name, want := range map[string]struct {
 		types   []gguf.Type // types of weights that are loaded in addition to the micro models
+		pages   gguf.Type
 		kernels []string
 	}{
-		"portable": {nil, []string{"group_experts", "top", "attention_join", "attention_tile_F32_c16", "product_tile_F32", "latents_F32", "convolve", "delta_step_128_128", "scan_chunks"}},
+		"portable": {nil, gguf.TypeF32, []string{"group_experts", "top", "attention_join", "attention_tile_F32_c16", "product_tile_F32", "latents_F32", "convolve", "delta_step_128_128", "scan_chunks"}},
 		"nvidia": {
 			[]gguf.Type{gguf.TypeQ80, gguf.TypeQ4K}, // a type with blocks only, and a type with super-blocks
-			[]string{"pack_weights", "product_32", "experts_down_8", "row_product", "route", "attention_256"},
+			gguf.TypeF16,
+			[]string{"pack_weights", "product_32", "product_128", "experts_down_8", "row_product", "route_few", "attention_256"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +83,7 @@ func TestKernelsCompile(t *testing.T) {
 			for _, name := range modeltest.Micros(t) {
 				f, err := gguf.Open(modeltest.Micro(t, name))
 				require.NoError(t, err)
-				_, err = model.Load(be, f, model.Limits{Rows: 16, Outputs: 16, Context: 64, Pages: 4, PageSize: 16})
+				_, err = model.Load(be, f, model.Limits{Rows: 16, Outputs: 16, Context: 64, Pages: 4, PageSize: 16, KV: want.pages})
 				require.NoError(t, err)
 				require.NoError(t, f.Close())
 			}
