@@ -2,6 +2,7 @@ package redisqueue
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -23,15 +24,16 @@ func (q *Queue) forward(ctx context.Context, alias string) error {
 	return failure(q.run(ctx, with(forwardScript, "max", maxForwarded, "longest", longest).queues(queues)).Err(), "run forward.lua")
 }
 
-// longest returns the longest context of the live workers of an alias. It returns 0 if no rows of
-// the alias's queues were passed on.
+// longest returns the longest context of the live workers of an alias. If no rows of the alias's
+// queues were passed on, it asks no workers and returns the largest number: a row that is passed on
+// before the script runs then waits for the next search.
 func (q *Queue) longest(ctx context.Context, alias string, queues []string) (longest int, err error) {
 	keys := make([]string, len(queues))
 	for i, name := range queues {
 		keys[i] = longerKey(name)
 	}
 	if n, err := q.rdb.Exists(ctx, keys...).Result(); err != nil || n == 0 {
-		return 0, failure(err, "look for rows that were passed on")
+		return math.MaxInt32, failure(err, "look for rows that were passed on")
 	}
 	workers, err := q.Fleet(ctx)
 	for _, w := range workers {

@@ -1,0 +1,58 @@
+package redisqueue
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/queue"
+)
+
+// afterExists calls a function after the first EXISTS.
+type afterExists struct{ call func() }
+
+func (*afterExists) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*afterExists) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (a *afterExists) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if call := a.call; call != nil && cmd.Name() == "exists" {
+			a.call = nil
+			call()
+		}
+		return err
+	}
+}
+
+// A row that is passed on while a worker looks for due rows stays passed on until the search after
+// that, which knows the contexts of the live workers.
+func TestForwardLeavesARowThatIsPassedOnMeanwhile(t *testing.T) {
+	f := newFleet(t, 1)
+	ctx := t.Context()
+	name := queueName("m", queue.Default)
+	ids, err := f.redis.Client.LRange(ctx, asynqKey(name, "pending"), 0, -1).Result()
+	require.NoError(t, err)
+	require.Len(t, ids, 1)
+	due := float64(time.Now().Add(time.Hour).Unix())
+	f.queue.rdb.AddHook(&afterExists{call: func() {
+		require.NoError(t, f.redis.Client.LRem(ctx, asynqKey(name, "pending"), 0, ids[0]).Err())
+		require.NoError(t, f.redis.Client.ZAdd(ctx, asynqKey(name, "retry"), redis.Z{Score: due, Member: ids[0]}).Err())
+		require.NoError(t, f.redis.Client.ZAdd(ctx, longerKey(name), redis.Z{Score: 64, Member: ids[0]}).Err())
+	}})
+	require.NoError(t, f.queue.forward(ctx, "m"))
+	score, err := f.redis.Client.ZScore(ctx, asynqKey(name, "retry"), ids[0]).Result()
+	require.NoError(t, err)
+	require.InDelta(t, due, score, 0)
+
+	require.NoError(t, f.queue.forward(ctx, "m")) // no worker lives
+	n, err := f.redis.Client.LLen(ctx, asynqKey(name, "pending")).Result()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n)
+}
