@@ -16,9 +16,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/jinja"
 	"github.com/ingot-run/ingot/eval"
 	"github.com/ingot-run/ingot/eval/task"
 	"github.com/ingot-run/ingot/eval/taskcode"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // Run is a run of lm-evaluation-harness that eval/testdata/record.py has recorded.
@@ -45,9 +47,11 @@ type Run struct {
 		} `json:"settings"`
 	} `json:"asked"`
 	Samples map[string][]struct {
-		DocID  int            `json:"doc_id"`
-		Filter string         `json:"filter"`
-		Scores map[string]any `json:"scores"`
+		DocID    int             `json:"doc_id"`
+		Filter   string          `json:"filter"`
+		Target   json.RawMessage `json:"target"`
+		Filtered []any           `json:"filtered"` // answers, or pairs of a log-probability and whether each token is the likeliest
+		Scores   map[string]any  `json:"scores"`
 	} `json:"samples"`
 	Results map[string]map[string]any `json:"results"`
 }
@@ -63,8 +67,8 @@ func Read(t testing.TB, path string) []Run {
 	return all
 }
 
-// Test repeats recorded runs: prompts, continuations and stop strings, the scores of each row, and
-// the results with their standard errors are the same.
+// Test repeats recorded runs: prompts, continuations and stop strings, the target, the filtered
+// answers and the scores of each row, and the results with their standard errors are the same.
 func Test(t *testing.T, path string) {
 	t.Helper()
 	for _, c := range Read(t, path) {
@@ -266,15 +270,22 @@ func (c *Run) compareSamples(t TestingT, run string, s *eval.Set) {
 		doc    int
 		filter string
 	}
-	byKey := map[key]eval.Sample{}
+	byKey, targets := map[key]eval.Sample{}, map[int]string{}
 	for _, each := range got {
 		byKey[key{each.DocID, each.Filter}] = each
+	}
+	for i := range s.Items {
+		targets[s.Items[i].Number] = s.Items[i].Prompt.Target
 	}
 	for _, w := range want {
 		g, ok := byKey[key{w.DocID, w.Filter}]
 		require.True(t, ok, "row %d, filter %s", w.DocID, w.Filter)
 		require.Empty(t, g.Failed)
 		require.False(t, g.Truncated, "answers end by themselves, and scored texts are not cut")
+		target, err := ordered.ParseJSON(w.Target)
+		require.NoError(t, err)
+		require.Equal(t, jinja.Str(target), targets[w.DocID], "row %d: target", w.DocID)
+		require.Equal(t, flat(w.Filtered), filtered(s.Type, &g), "row %d: filtered answers", w.DocID)
 		for metric, v := range w.Scores {
 			if slices.Contains(g.Undecided, metric) {
 				require.True(t, c.Undecided, "row %d: %s is not decided: %+v", w.DocID, metric, g)
@@ -288,4 +299,36 @@ func (c *Run) compareSamples(t TestingT, run string, s *eval.Set) {
 			}
 		}
 	}
+}
+
+// filtered returns what flat makes of the filtered answers that the harness logs.
+func filtered(kind task.Type, s *eval.Sample) []any {
+	var list []any
+	switch {
+	case kind.Generates():
+		for _, a := range s.Filtered {
+			list = append(list, a)
+		}
+	case kind == task.Perplexity:
+		list = append(list, s.Logprob)
+	case kind == task.LogLikelihood:
+		list = append(list, s.Logprob, s.Greedy[0])
+	default:
+		for i, p := range s.Logprobs {
+			list = append(list, p, s.Greedy[i])
+		}
+	}
+	return list
+}
+
+// flat returns the elements of a list and of the lists in it.
+func flat(list []any) (all []any) {
+	for _, v := range list {
+		if inner, ok := v.([]any); ok {
+			all = append(all, flat(inner)...)
+		} else {
+			all = append(all, v)
+		}
+	}
+	return all
 }
