@@ -51,13 +51,10 @@ func (g *ngrams) grow(n int) {
 // must begin with the text of the previous call.
 func (g *ngrams) Draft(dst, tokens []int32, limit int) []int32 {
 	g.learn(tokens)
-	for n := longestNGram; n >= shortestNGram; n-- {
-		if n > len(tokens) {
-			continue
-		}
+	for n := min(longestNGram, len(tokens)); n >= shortestNGram; n-- {
 		suffix := tokens[len(tokens)-n:]
 		at := int(g.table[g.slot(suffix)]) // index of the token after the n-gram; 0 for none
-		if at < n || at >= len(tokens) || !slices.Equal(tokens[at-n:at], suffix) {
+		if at == 0 || !slices.Equal(tokens[at-n:at], suffix) {
 			continue
 		}
 		// If the text repeats itself, the copied tokens reach the end of the text. The drafts then
@@ -78,7 +75,7 @@ func (g *ngrams) Draft(dst, tokens []int32, limit int) []int32 {
 // learn adds the n-grams that end directly before each token that is new since the last call.
 func (g *ngrams) learn(tokens []int32) {
 	g.grow(len(tokens))
-	for at := max(g.seen, 1); at < len(tokens); at++ {
+	for at := max(g.seen, shortestNGram); at < len(tokens); at++ {
 		for n := shortestNGram; n <= min(longestNGram, at); n++ {
 			g.table[g.slot(tokens[at-n:at])] = int32(at)
 		}
