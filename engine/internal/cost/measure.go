@@ -67,13 +67,16 @@ func Measure(m model.Model, limits model.Limits) (*Steps, error) {
 	}
 	one, all, trunk := seconds[0], seconds[1], seconds[2:]
 	for n := 2 * flatFrom; last == flatFrom && n <= limit; n *= 2 {
+		before := trunk[len(trunk)-1]
+		if before > slowest.Seconds() {
+			break
+		}
 		larger, err := forward(m, []*compute.Batch{trunkOnly(n, vocab)})
 		if err != nil {
 			return nil, err
 		}
-		before := trunk[len(trunk)-1]
 		rows, trunk = append(rows, n), append(trunk, larger[0])
-		if 2*before < gain*larger[0] || larger[0] > slowest.Seconds() {
+		if 2*before < gain*larger[0] {
 			break
 		}
 	}

@@ -144,3 +144,34 @@ func TestStreams(t *testing.T) {
 		require.Equal(t, c.want, c.steps.Streams(c.limit, c.depth), name)
 	}
 }
+
+// One step moves each estimate by its weight.
+func TestOneStepCorrectsEstimates(t *testing.T) {
+	t.Parallel()
+	z := Size{Rows: 4, Outputs: 2, Reads: 20} // 13+10+2*7+20*0.5 = 47 s
+	for ratio, counts := range map[float64]float64{1.5: 1.5, 0.8: 0.8, 5: 2, 0.1: 0.5} {
+		s := &Steps{trunk: NewCurve([]int{1, 10}, []float64{10, 19}), head: 10, output: 7, read: 0.5, measured: true}
+		require.InDelta(t, 47, s.Seconds(z), 1e-9)
+		s.Observe(z, ratio*47)
+		change := counts - 1
+		require.InDeltaSlice(t, []float64{1 + (0.03+0.02*2/3)*change, 1 + (0.03+0.02/3)*change}, s.trunk.drift, 1e-9)
+		require.InDelta(t, 0.5*(1+(0.03+0.02*10/47)*change), s.read, 1e-9)
+		require.InDeltaSlice(t, []float64{10 * (1 + 0.03*change), 7 * (1 + 0.03*change)}, []float64{s.head, s.output}, 1e-9)
+	}
+	s := &Steps{trunk: NewCurve([]int{1, 10}, []float64{10, 19}), measured: true}
+	s.Observe(Size{}, 9)
+	s.trunk.Observe(0, 9)
+	require.Equal(t, []float64{1, 1}, s.trunk.drift)
+	s = &Steps{trunk: NewCurve([]int{1, 10}, []float64{0, 0}), measured: true}
+	s.Observe(z, 9)
+	require.Equal(t, []float64{1, 1}, s.trunk.drift, "steps that take no time have no ratio")
+	(*Steps)(nil).Observe(z, 9)
+
+	// The share of the best throughput follows the corrected estimates.
+	s = NewSteps(NewCurve([]int{1, 2}, []float64{1, 1}), 0, 0, 0)
+	require.Equal(t, []int{2, 0}, []int{s.Efficient(1), s.Efficient(1.01)})
+	s.trunk.drift[0] = 0.25
+	require.Equal(t, 1, s.Efficient(1))
+	require.Equal(t, []int{1, 64}, NewSteps(NewCurve([]int{1, 64, 65}, []float64{1, 1, 1}), 0, 0, 0).Sizes())
+	require.Equal(t, 2, cap(NewSteps(NewCurve([]int{1, 64, 65}, []float64{1, 1, 1}), 0, 0, 0).Sizes()))
+}
