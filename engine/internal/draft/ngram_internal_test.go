@@ -119,6 +119,55 @@ func TestNGramsTakeMemoryByTheText(t *testing.T) {
 	require.Greater(t, found, 50, "n-grams from before the tables grew are found")
 }
 
+// Of the n-grams of a text, later ones overwrite only as many as share their entries at random,
+// whether the tokens are few or many, and near or far apart.
+func TestNGramsOfATextAreFound(t *testing.T) {
+	t.Parallel()
+	for name, token := range map[string]func(i int32) int32{
+		"near":   func(i int32) int32 { return i },
+		"far":    func(i int32) int32 { return 64 * i },
+		"random": func(i int32) int32 { return int32(uint32(i) * 2654435761 >> 8) },
+	} {
+		for n := shortestNGram; n <= longestNGram; n++ {
+			var text []int32
+			for i := range int32(1000) {
+				text = append(text, token(i))
+			}
+			g := newNGrams()
+			g.learn(text)
+			require.Equal(t, 2048, g.slots)
+			found := 0
+			for at := n; at < len(text); at++ {
+				if int(g.table[g.slot(text[at-n:at])]) == at {
+					found++
+				}
+			}
+			require.Greater(t, found, 750, "%d-grams, %s", n, name) // 790 expected
+			require.Less(t, found, 850)
+		}
+	}
+}
+
+// A call enters the n-grams that are new since the one before, and no others.
+func TestEachNGramIsEnteredOnce(t *testing.T) {
+	t.Parallel()
+	g := newNGrams()
+	text := []int32{1, 2, 3, 4, 5, 6}
+	require.Empty(t, g.Draft(nil, text, 3))
+	table := &g.table[0]
+	text[1], text[2] = 5, 6
+	require.Empty(t, g.Draft(nil, text, 3))
+	require.Equal(t, []int32{9, 5, 6, 4}, g.Draft([]int32{9}, append(text, 5, 6, 4, 5, 6), 3))
+	require.Same(t, table, &g.table[0], "the tables are kept while they are large enough")
+	g.grow(32)
+	require.Equal(t, 64, g.slots)
+	g.grow(33)
+	require.Equal(t, 128, g.slots)
+	g.grow(maxSlots)
+	require.Equal(t, maxSlots, g.slots)
+	require.Len(t, g.table, 3*maxSlots)
+}
+
 func BenchmarkNGram(b *testing.B) {
 	tokens := make([]int32, 4096)
 	for i := range tokens {

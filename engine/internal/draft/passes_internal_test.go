@@ -211,6 +211,16 @@ func TestLedger(t *testing.T) {
 	require.True(t, l.allows())
 	l.plain = controlEvery
 	require.False(t, l.allows(), "steps without drafts must be measured again")
+	l = newLedger(3, false)
+	l.since = 3
+	require.True(t, l.observe(step(1, 0), false, 1, 1, 0), "the last of four steps; it counts as one step")
+	require.Equal(t, []int{4, 1}, []int{l.since, l.plain})
+	require.InDelta(t, 1, l.spent, 0)
+	require.False(t, l.observe(step(1, 1), false, 1, 1, 0))
+	l.observe(step(9, 1), true, 1, 1, 0)
+	require.InDelta(t, 1.05, l.slow, 1e-12, "one step changes the factor little")
+	l.observe(step(0.1, 1), true, 1, 1, 0)
+	require.InDelta(t, 1.05-0.05*0.55, l.slow, 1e-12)
 	l = newLedger(1, false)
 	l.spent, l.last, l.lost = 1e6, 1, 66
 	require.True(t, l.allows(), "the budget is limited to 64 steps")

@@ -134,3 +134,66 @@ func TestPlanWantsAMargin(t *testing.T) {
 		require.Equal(t, want, p.Plan(candidates(1, chance, true), 0), "with an expected speedup of %g", 1+chance)
 	}
 }
+
+// The lengths and estimates of plans, by hand.
+func TestPlansByHand(t *testing.T) {
+	t.Parallel()
+	of := func(chance float64, limit int, free bool) candidate {
+		c := candidates(1, chance, free)[0]
+		c.Limit, c.Length = limit, 3 // of an earlier plan
+		return c
+	}
+	free := cost.NewCurve([]int{1, 64}, []float64{1, 1})
+	for name, c := range map[string]struct {
+		verify     cost.Curve
+		pass       cost.Curve
+		slow       float64
+		all        []candidate
+		want       []int // lengths
+		token, row float64
+	}{
+		"a deeper plan that yields no more": {
+			verify: cost.NewCurve([]int{1, 2, 6}, []float64{1, 1, 3}), all: []candidate{of(1, 2, true)}, want: []int{1}, token: 0.5, row: 0.5,
+		},
+		"a row that yields just what it costs": {
+			verify: cost.NewCurve([]int{1, 3, 6}, []float64{1, 1, 3}), all: []candidate{of(1, 8, true)}, want: []int{2}, token: 1.0 / 3, row: 0.625,
+		},
+		"different limits": {
+			verify: free, all: []candidate{of(0.5, 1, true), of(0.5, 3, true), of(0.5, 0, true)}, want: []int{1, 3, 0}, token: 1 / 4.375,
+		},
+		"one of three takes a pass": {
+			verify: free, pass: cost.NewCurve([]int{1, 2}, []float64{0.1, 0.9}),
+			all: []candidate{of(0.8, 1, true), of(0.8, 1, true), of(0.8, 1, false)}, want: []int{1, 1, 1}, token: 1.1 / 5.4,
+		},
+		"two passes": {
+			verify: free, pass: cost.NewCurve([]int{1, 2}, []float64{0.1, 0.9}), all: []candidate{of(1, 2, false)}, want: []int{2}, token: 1.2 / 3,
+		},
+		"steps with drafts take twice as long": {verify: free, slow: 2, all: []candidate{of(1, 1, true)}, want: []int{0}, token: 1},
+		"steps with drafts take longer":        {verify: free, slow: 1.5, all: []candidate{of(1, 1, true)}, want: []int{1}, token: 0.75},
+		"just the minimum gain":                {verify: free, all: []candidate{of(0.1, 1, true)}, want: []int{1}, token: 1 / 1.1},
+		"less than the minimum gain":           {verify: free, all: []candidate{of(0.09, 1, true)}, want: []int{0}, token: 1 / 1.09},
+	} {
+		p := planner{Verify: cost.NewSteps(c.verify, 0, 0, 0), Pass: c.pass, Limit: MaxTokens, Slow: c.slow}
+		sum := p.Plan(c.all, 0)
+		var got []int
+		for _, one := range c.all {
+			got = append(got, one.Length)
+			sum -= one.Length
+		}
+		require.Equal(t, c.want, got, name)
+		require.Zero(t, sum, name)
+		require.InDeltaSlice(t, []float64{c.token, c.row}, []float64{p.Token, p.Row}, 1e-12, name)
+	}
+	c := candidate{chances: [MaxTokens]float64{0.5, 0.4}}
+	require.InDeltaSlice(t, []float64{0, 0.5, 0.7, 0.7}, []float64{c.Yield(0), c.Yield(1), c.Yield(2), c.Yield(3)}, 1e-12)
+}
+
+// Rows of prompts have no outputs, and all rows attend to as many positions.
+func TestCostOfPlannedRows(t *testing.T) {
+	t.Parallel()
+	p := planner{Verify: cost.NewSteps(cost.NewCurve([]int{1, 64}, []float64{1, 64}), 0.5, 0.25, 0.001), Reads: 100, Limit: 1}
+	require.InDelta(t, 5+0.5+0.25*2+0.5, p.seconds(5, 3), 1e-12)
+	require.InDelta(t, 1+0.25+0.1, p.rowCost(5, 3), 1e-12)
+	require.Zero(t, p.Plan(candidates(2, 0.5, true), 3))
+	require.InDeltaSlice(t, []float64{(5 + 0.5 + 0.25*2 + 0.5) / 5, 1 + 0.25 + 0.1}, []float64{p.Token, p.Row}, 1e-12)
+}

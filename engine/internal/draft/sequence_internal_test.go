@@ -83,3 +83,74 @@ func TestAdoptedPagesHoldWhatTheDrafterProcessed(t *testing.T) {
 		})
 	}
 }
+
+// A sequence with fewer drafts has the confidence of those that are left.
+func TestShorten(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		n      int
+		ngram  bool
+		want   Sequence
+		drafts int
+	}{
+		"all":               {n: 3, want: Sequence{gated: true, confidence: []float64{0.1, 0.2, 0.3}}, drafts: 3},
+		"more":              {n: 4, want: Sequence{gated: true, confidence: []float64{0.1, 0.2, 0.3}}, drafts: 3},
+		"fewer":             {n: 2, want: Sequence{confidence: []float64{0.1, 0.2}}, drafts: 2},
+		"none":              {n: 0, want: Sequence{confidence: []float64{}}},
+		"fewer of a text":   {n: 1, ngram: true, want: Sequence{byNGram: true}, drafts: 1},
+		"none of a text":    {n: 0, ngram: true, want: Sequence{}},
+		"as many of a text": {n: 3, ngram: true, want: Sequence{byNGram: true, gated: true}, drafts: 3},
+	} {
+		s := Sequence{Drafts: []int32{1, 2, 3}, gated: true, byNGram: c.ngram}
+		if !c.ngram {
+			s.confidence = []float64{0.1, 0.2, 0.3}
+		}
+		s.Shorten(c.n)
+		require.Equal(t, []int32{1, 2, 3}[:c.drafts], s.Drafts, name)
+		require.Equal(t, c.want.confidence, s.confidence, name)
+		require.Equal(t, []bool{c.want.gated, c.want.byNGram}, []bool{s.gated, s.byNGram}, name)
+	}
+}
+
+// Drafts are verified in their order, and the step that verifies them generates a token more.
+func TestVerify(t *testing.T) {
+	t.Parallel()
+	s := Sequence{Drafts: []int32{5, 6}, Limit: 20, Tokens: make([]int32, 9)}
+	for _, c := range []struct {
+		token    int32
+		accepted int
+	}{{4, 0}, {5, 1}, {5, 1}, {6, 2}, {6, 2}} {
+		s.Verify(c.token)
+		require.Equal(t, c.accepted, s.Accepted)
+	}
+	for limit, want := range map[int]int{20: MaxTokens, 18: 8, 17: 7, 10: 0} {
+		s.Limit = limit
+		require.Equal(t, []int{want, limit - 9}, []int{s.room(), s.remaining()})
+	}
+	for temperature, want := range map[float64]int{0: 0, 0.01: 1, 0.49: 1, 0.5: 2, 0.89: 2, 0.9: 3, 5: 3} {
+		s.Temperature = temperature
+		require.Equal(t, want, s.kind())
+	}
+	require.Same(t, &s.passRecord, s.record())
+	s.byNGram = true
+	require.Same(t, &s.ngramRecord, s.record())
+}
+
+// A sequence whose positions have all been processed keeps its origin when it adopts their pages.
+func TestAdoptedPagesDoNotMoveTheOrigin(t *testing.T) {
+	t.Parallel()
+	pool := cache.NewPool(10, 4, cache.Groups{})
+	first := Sequence{Tokens: span(0, 9), Table: pool.NewTable()}
+	require.True(t, first.Table.Grow(9))
+	first.process(8)
+	first.Table.Commit(first.Tokens, 8)
+	for filled, want := range map[int]int{7: 0, 8: 4, 9: 4} {
+		s := Sequence{Table: pool.NewTable(), origin: 4, filled: filled}
+		require.Equal(t, 8, s.Table.Adopt(first.Tokens))
+		s.Adopt(8)
+		require.Equal(t, []int{want, max(8, filled)}, []int{s.origin, s.filled})
+	}
+	none := Sequence{Table: pool.NewTable()}
+	none.Adopt(0)
+	require.Zero(t, none.filled)
+}
