@@ -246,11 +246,10 @@ func (e *Entry) due(last, now time.Time) []slot {
 	var list []slot
 	for t := e.times.Next(last); !t.IsZero() && !t.After(now); t = e.times.Next(t) {
 		list = append(list, slot{t.UTC(), Missed})
-		if len(list) == 2*maxDue {
-			list = append(list[:0], list[maxDue:]...)
+		if len(list) > maxDue {
+			list = list[1:]
 		}
 	}
-	list = list[max(0, len(list)-maxDue):]
 	for i := range list {
 		newest := i == len(list)-1
 		if e.Missed == RunAll || e.Missed == RunLatest && newest || e.Missed == Skip && now.Sub(list[i].at) <= onTime {

@@ -95,6 +95,9 @@ func TestReadRefuses(t *testing.T) {
 		"negative margin":   {entry("gate: {baseline: a, margin: -0.01}"), "not from 0 to 1"},
 		"address of nobody": {entry("notify: {webhook: 'https:///hook'}"), "must be an http or https address"},
 		"nobody to notify":  {entry("notify: {on: [fail]}"), "webhook and command are missing"},
+		"broken address":    {entry("notify: {webhook: 'http://[::1'}"), "must be an http or https address"},
+		"not YAML":          {"entries: [", "schedule.yaml: yaml: "},
+		"second of two":     {"entries:\n- {name: a, cron: '0 2 * * *', tasks: [t]}\n- {name: b, cron: '0 2 * * *'}\n", "entry 2: tasks: the list is empty"},
 		"address":           {entry("notify: {webhook: 'file:///etc/passwd'}"), "must be an http or https address"},
 		"verdict":           {entry("notify: {command: [a], on: [failed]}"), `"failed" is not a verdict`},
 	} {

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,22 +33,23 @@ func TestOnlyTheOwnerOfARunEndsIt(t *testing.T) {
 		err       error              // of the run
 		want      func(s *Slot) bool // the slot afterwards
 		again     bool               // the run is tried again
+		logs      string             // the last line of the log
 	}{
-		"nothing": {attempt: 2, want: func(s *Slot) bool {
+		"nothing": {attempt: 2, logs: `msg="run finished" entry=quick slot=20260102T030100Z attempt=2 verdict=pass message=good`, want: func(s *Slot) bool {
 			return s.State == Done && s.Verdict == Pass && s.Message == "good" && s.Ended != ""
 		}},
-		"another scheduler has it":     {attempt: 2, meanwhile: func(s *Slot) { s.Owner = "other" }, want: func(s *Slot) bool { return s.State == Running && s.Owner == "other" && s.Ended == "" }},
-		"it began again":               {attempt: 2, meanwhile: func(s *Slot) { s.Attempt = 3 }, want: func(s *Slot) bool { return s.State == Running && s.Attempt == 3 && s.Ended == "" }},
-		"it has ended":                 {attempt: 2, meanwhile: func(s *Slot) { s.State, s.Verdict = Done, Fail }, want: func(s *Slot) bool { return s.State == Done && s.Verdict == Fail && s.Message == "" }},
-		"it waits again":               {attempt: 2, meanwhile: func(s *Slot) { s.State = Waiting }, want: func(s *Slot) bool { return s.State == Waiting && s.Message == "" }},
-		"an error":                     {attempt: 2, err: broken, again: true, want: func(s *Slot) bool { return s.State == Waiting && s.Message == "broken" && s.Verdict == "" }},
-		"an error in the last attempt": {attempt: MaxAttempts, err: broken, want: func(s *Slot) bool { return s.State == Done && s.Verdict == Error && s.Message == "broken" }},
-		"more attempts than allowed": {attempt: MaxAttempts + 1, want: func(s *Slot) bool {
+		"another scheduler has it":     {attempt: 2, logs: `msg="run stopped here: another scheduler may continue it"`, meanwhile: func(s *Slot) { s.Owner = "other" }, want: func(s *Slot) bool { return s.State == Running && s.Owner == "other" && s.Ended == "" }},
+		"it began again":               {attempt: 2, logs: `msg="run stopped here: another scheduler may continue it"`, meanwhile: func(s *Slot) { s.Attempt = 3 }, want: func(s *Slot) bool { return s.State == Running && s.Attempt == 3 && s.Ended == "" }},
+		"it has ended":                 {attempt: 2, logs: `msg="run stopped here: another scheduler may continue it"`, meanwhile: func(s *Slot) { s.State, s.Verdict = Done, Fail }, want: func(s *Slot) bool { return s.State == Done && s.Verdict == Fail && s.Message == "" }},
+		"it waits again":               {attempt: 2, logs: `msg="run stopped here: another scheduler may continue it"`, meanwhile: func(s *Slot) { s.State = Waiting }, want: func(s *Slot) bool { return s.State == Waiting && s.Message == "" }},
+		"an error":                     {attempt: 2, logs: `msg="run failed: trying again after the wait" entry=quick slot=20260102T030100Z attempt=2 error=broken wait=1m0s`, err: broken, again: true, want: func(s *Slot) bool { return s.State == Waiting && s.Message == "broken" && s.Verdict == "" }},
+		"an error in the last attempt": {attempt: MaxAttempts, logs: `msg="run finished" entry=quick slot=20260102T030100Z attempt=5 verdict=error`, err: broken, want: func(s *Slot) bool { return s.State == Done && s.Verdict == Error && s.Message == "broken" }},
+		"more attempts than allowed": {attempt: MaxAttempts + 1, logs: `msg="run finished" entry=quick slot=20260102T030100Z attempt=6 verdict=error`, want: func(s *Slot) bool {
 			return s.State == Done && s.Verdict == Error && s.Message == "the run did not finish in 5 attempts"
 		}},
-		"stopped":                           {attempt: 2, stopped: true, again: true, want: func(s *Slot) bool { return s.State == Waiting && s.Message == "" }},
-		"stopped in the last attempt":       {attempt: MaxAttempts, stopped: true, again: true, want: func(s *Slot) bool { return s.State == Waiting && s.Verdict == "" }},
-		"an error, but another has the run": {attempt: 2, err: broken, meanwhile: func(s *Slot) { s.Owner = "other" }, want: func(s *Slot) bool { return s.State == Running && s.Message == "" }},
+		"stopped":                           {attempt: 2, logs: `msg="run interrupted: another scheduler can continue it"`, stopped: true, again: true, want: func(s *Slot) bool { return s.State == Waiting && s.Message == "" }},
+		"stopped in the last attempt":       {attempt: MaxAttempts, logs: `msg="run interrupted: another scheduler can continue it"`, stopped: true, again: true, want: func(s *Slot) bool { return s.State == Waiting && s.Verdict == "" }},
+		"an error, but another has the run": {attempt: 2, logs: `msg="run stopped here: another scheduler may continue it"`, err: broken, meanwhile: func(s *Slot) { s.Owner = "other" }, want: func(s *Slot) bool { return s.State == Running && s.Message == "" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -56,8 +59,9 @@ func TestOnlyTheOwnerOfARunEndsIt(t *testing.T) {
 			defer stop()
 			var table *Table
 			runs := 0
+			var logged bytes.Buffer
 			s, err := New(redistest.Start(t).Client, Options{
-				File: file, Logger: slog.New(slog.DiscardHandler),
+				File: file, Logger: slog.New(slog.NewTextHandler(&logged, nil)),
 				Evaluate: func(ctx context.Context, e *Entry, run string) (Outcome, error) {
 					runs++
 					require.Equal(t, []string{"quick", "quick-" + slot}, []string{e.Name, run})
@@ -92,6 +96,10 @@ func TestOnlyTheOwnerOfARunEndsIt(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, c.want(&list[0]), "%+v", list[0])
 			require.Equal(t, c.attempt <= MaxAttempts, runs == 1)
+			lines := strings.Split(strings.TrimSpace(logged.String()), "\n")
+			require.Len(t, lines, 2)
+			require.Contains(t, lines[0], `msg="run started" entry=quick`)
+			require.Contains(t, lines[1], c.logs)
 		})
 	}
 	require.Equal(t, []time.Duration{30 * time.Second, 90 * time.Second}, []time.Duration{

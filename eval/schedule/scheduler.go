@@ -77,10 +77,7 @@ func New(rdb redis.UniversalClient, o Options) (*Scheduler, error) {
 		return nil, err
 	}
 	o.Interval, o.Retry = cmp.Or(o.Interval, DefaultInterval), cmp.Or(o.Retry, DefaultRetry)
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
+	host, _ := os.Hostname() // empty if it is not known
 	id := fmt.Sprintf("%s:%d:%s", host, os.Getpid(), ulid.Make())
 	s := &Scheduler{options: o, table: NewTable(rdb), rdb: rdb, id: id, log: o.Logger}
 	s.entries.Store(&entries)
@@ -109,7 +106,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		Handlers: map[string]chores.Handler{
 			ticks:   {Do: s.tick},
 			runs:    {Do: s.run, Wait: s.waitForRun},
-			notices: {Do: s.notice, Wait: func(attempt int) time.Duration { return min(maxWait, s.options.Retry<<min(attempt-1, 10)) }},
+			notices: {Do: s.notice, Wait: s.waitForNotice},
 		},
 	})
 	if err != nil {
@@ -277,6 +274,10 @@ func (s *Scheduler) evaluate(ctx context.Context, e *Entry, slot string, attempt
 
 func (s *Scheduler) waitForRun(attempt int) time.Duration {
 	return s.options.Retry * time.Duration(attempt)
+}
+
+func (s *Scheduler) waitForNotice(attempt int) time.Duration {
+	return min(maxWait, s.options.Retry<<min(attempt-1, 10))
 }
 
 func (s *Scheduler) entry(name string) *Entry {
