@@ -21,6 +21,12 @@ func (r *reader) generation(n *yaml.Node) error {
 			return err
 		},
 		"do_sample": nil, // ignored: the temperature decides whether tokens are sampled
+		"num_beams": func(value *yaml.Node) error {
+			if value.Value != "1" {
+				return unsupported("a search with %s beams", value.Value)
+			}
+			return nil
+		},
 		"until": func(value *yaml.Node) (err error) {
 			r.until = true
 			g.Until, err = texts(value)

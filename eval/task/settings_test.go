@@ -56,7 +56,7 @@ func TestSettingsOfGeneration(t *testing.T) {
 	for settings, says := range map[string]string{
 		"temperature: 2": "", "temperature: 2.01": "temperature is 2.01", "temperature: 0": "", "temperature: -0.1": "temperature is -0.1", "temperature: .nan": "temperature is NaN",
 		"top_p: 1": "", "top_p: 1.1": "top_p is 1.1", "top_p: 0": "", "top_p: -1": "top_p is -1", list(64): "", list(65): "until has 65 texts",
-		"choices: [a]": "", "choices: []": "the list is empty", "regex: a": "", "choices: [a], regex: b": `"choices" and "regex"`, "beams: 2": "beams",
+		"num_beams: 1": "", "num_beams: 4": "num_beams: a search with 4 beams is not supported", "choices: [a]": "", "choices: []": "the list is empty", "regex: a": "", "choices: [a], regex: b": `"choices" and "regex"`, "beams: 2": "beams",
 	} {
 		path := filepath.Join(t.TempDir(), "task.yaml")
 		require.NoError(t, os.WriteFile(path, []byte(plainTask+"generation_kwargs: {"+settings+"}"), 0o600))

@@ -139,7 +139,7 @@ func TestReadRefuses(t *testing.T) {
 		"other aggregation":  {base + "metric_list: [{metric: exact_match, aggregation: median}]", `aggregation "median" of metric "exact_match" is not supported`},
 		"template":           {"task: a\ndoc_to_target: b\ndoc_to_text: '{{ x'", "doc_to_text: "},
 		"regular expression": {base + "filter_list: [{name: f, filter: [{function: regex, regex_pattern: '('}]}]", `regular expression "("`},
-		"generation setting": {base + "generation_kwargs: {num_beams: 4}", "num_beams: the setting is not supported"},
+		"generation setting": {base + "generation_kwargs: {num_beams: 4}", "generation_kwargs: num_beams: a search with 4 beams is not supported"},
 		"no form":            {base + "generation_kwargs: {choices: []}", "choices: the list is empty"},
 		"two forms":          {base + "generation_kwargs: {choices: [a], regex: b}", `generation_kwargs has "choices" and "regex": give one`},
 		"form of a score":    {base + "output_type: loglikelihood\ngeneration_kwargs: {regex: b}", "a task of type loglikelihood generates no answers"},
