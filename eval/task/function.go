@@ -69,7 +69,7 @@ var functions = []struct {
 	{"truthfulqa_gen", `utils\.process_results_gen`, resultsFunction{metrics: truthfulMetrics, score: truthfulScore}},
 	{"drop", `utils\.process_docs`, eachRow(dropRow)},
 	{"drop", `utils\.process_results`, resultsFunction{metrics: dropMetrics, score: dropScore}},
-	{"gpqa_.*_generative_n_shot", `utils\.process_docs`, gpqa(42, withoutTitles)},
+	{"gpqa_[a-z]+_n_shot", `utils\.process_docs`, rowsFunction(gpqaTwice)},
 	{"gpqa_.*", `utils\.process_docs`, gpqa(0, withoutTitles)},
 	{"leaderboard_gpqa_.*", `utils\.process_docs`, gpqa(0, withoutMarks)},
 	{"mmlu_pro_.*", `utils\.doc_to_text`, fieldFunction(mmluProThinking)},

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/ingot-run/ingot/internal/ordered"
@@ -16,6 +17,13 @@ func gpqa(seed uint64, clean func(string) string) rowsFunction {
 		random := pyrandom.New(seed)
 		return eachRow(func(row *ordered.Object) (*ordered.Object, error) { return gpqaRow(row, random, clean) })(rows)
 	}
+}
+
+// gpqaTwice refuses the tasks gpqa_main_n_shot, gpqa_extended_n_shot and gpqa_diamond_n_shot. The
+// harness shuffles their choices each time that it reads the rows, so that its scores mean nothing.
+func gpqaTwice([]*ordered.Object) ([]*ordered.Object, error) {
+	return nil, fmt.Errorf("GPQA's n_shot tasks are %w: lm-evaluation-harness shuffles the choices once for the prompts and again for the scores, which are therefore those of other choices: "+
+		"use the zeroshot or generative_n_shot tasks, or those of the leaderboard, with --num-fewshot", ErrUnsupported)
 }
 
 func gpqaRow(row *ordered.Object, random *pyrandom.Random, clean func(string) string) (*ordered.Object, error) {

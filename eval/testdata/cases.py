@@ -153,6 +153,8 @@ CASES |= {
                                           "metric_list: [{metric: acc}]\n", [named.mc1(i) for i in range(20)])},
     "gpqa_main_zeroshot": {"files": functions("gpqa_main_zeroshot", "gpqa/zeroshot", PICK + "process_docs: !function utils.process_docs\ndoc_to_text: '{{Question}} {{choice1}} {{choice2}} {{choice3}} {{choice4}}'\n"
                                               "doc_to_choice: ['(A)', '(B)', '(C)', '(D)']\ndoc_to_target: answer\n", [named.gpqa(i) for i in range(20)])},
+    "gpqa_main_n_shot": {"refused": "shuffles the choices once for the prompts and again for the scores", "files": functions("gpqa_main_n_shot", "gpqa/n_shot", PICK + "process_docs: !function utils.process_docs\ndoc_to_text: '{{Question}} {{choice1}} {{choice2}} {{choice3}} {{choice4}}'\n"
+                                            "doc_to_choice: ['(A)', '(B)', '(C)', '(D)']\ndoc_to_target: answer\n", [named.gpqa(i) for i in range(20)])},
     "gpqa_main_generative_n_shot": {"files": functions("gpqa_main_generative_n_shot", "gpqa/generative", "process_docs: !function utils.process_docs\ndoc_to_text: '{{Question}} {{choice1}} {{choice2}} {{choice3}} {{choice4}}'\n"
                                                        "doc_to_target: answer\nmetric_list: [{metric: exact_match}]\n", [named.gpqa(i) for i in range(20)]), "answers": ["(A)", "(B)"]},
     "leaderboard_gpqa_main": {"files": functions("leaderboard_gpqa_main", "leaderboard/gpqa", PICK + "process_docs: !function utils.process_docs\ndoc_to_text: '{{Question}} {{choice1}} {{choice2}} {{choice3}} {{choice4}}'\n"
