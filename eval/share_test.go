@@ -110,12 +110,18 @@ func (c *shareCase) run(t *testing.T, folder string, python *taskcode.Process) (
 	if err != nil {
 		return kindOf(strings.TrimPrefix(err.Error(), "read task "+folder+"/"))
 	}
-	one.Data = writeRows(t, run, "rows.jsonl", c.Rows)
-	if one.Splits.Examples() != one.Splits.Rows() {
-		one.FewShotData = writeRows(t, run, "examples.jsonl", c.Examples)
-	}
+	c.onRows(t, run, one)
 	c.Compare(f, filepath.Join(run, "run"), []*task.Task{one}, nil)
 	return ""
+}
+
+// onRows gives a task the recorded rows and examples.
+func (c *shareCase) onRows(t *testing.T, folder string, one *task.Task) {
+	t.Helper()
+	one.Data = writeRows(t, folder, "rows.jsonl", c.Rows)
+	if one.Splits.Examples() != one.Splits.Rows() {
+		one.FewShotData = writeRows(t, folder, "examples.jsonl", c.Examples)
+	}
 }
 
 func writeRows(t *testing.T, folder, name string, rows []json.RawMessage) string {

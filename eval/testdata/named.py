@@ -1,5 +1,6 @@
 """Rows by hand, in the form of the data sets of the tasks that Ingot promises to run: 20 rows and 12 examples of each."""
 import fnmatch
+import re
 
 PEOPLE = ["Ann", "Bob", "Cleo", "Dan", "Zoë", "O'Neil", "the baker", "Lin", "Ms. Ode", "nobody"]
 THINGS = ["river", "iron pot", "lamp", "bread", "2 cups", "café", "letter", "snow-storm", "\"old\" map", "engine"]
@@ -62,9 +63,9 @@ def ifeval(i):
     return {"key": i, "prompt": f"Write about the {pick(THINGS, i)}.", "instruction_id_list": [c[0] for c in some], "kwargs": [c[1] for c in some]}
 
 
-def bbh(target):
+def bbh(targets, end=""):
     def row(i):
-        return {"input": f"Consider {i}: {sentence(i)}\nOptions:\n(A) {pick(THINGS, i)}\n(B) {pick(THINGS, i, 1)}\n(C) it", "target": target(i)}
+        return {"input": f"Consider {i}: {sentence(i)}\nOptions:\n(A) {pick(THINGS, i)}\n(B) {pick(THINGS, i, 1)}\n(C) it{end}", "target": targets[i % len(targets)]}
     return row
 
 
@@ -131,20 +132,39 @@ def blimp(i):
     return {"sentence_good": sentence(i), "sentence_bad": sentence(i, 1).lower(), "UID": "x"}
 
 
-YES = lambda words: bbh(lambda i: words[i % len(words)])  # noqa: E731
+# Targets of the tasks of BIG-Bench Hard whose answer is not a letter.
+BBH = {
+    "boolean_expressions": ["False", "True"], "causal_judgement": ["Yes", "No"], "dyck_languages": ["] )", "> } )", ")"], "formal_fallacies": ["valid", "invalid"], "multistep_arithmetic_two": ["24", "-3"],
+    "navigate": ["Yes", "No"], "object_counting": ["0", "7", "12"], "sports_understanding": ["yes", "no"], "web_of_lies": ["Yes", "No"], "word_sorting": ["bread iron lamp", "cup snow"],
+}
+
+
 ROWS = [
     ("arc/arc_*.yaml", arc), ("hellaswag/hellaswag.yaml", hellaswag), ("mmlu/default/mmlu_*.yaml", mmlu), ("truthfulqa/truthfulqa_gen.yaml", truth), ("truthfulqa/truthfulqa_mc*.yaml", mc1),
     ("winogrande/default.yaml", winogrande), ("gsm8k/gsm8k*.yaml", gsm8k), ("ifeval/ifeval.yaml", ifeval), ("leaderboard/ifeval/*.yaml", ifeval),
-    ("leaderboard/bbh_mc/boolean_expressions.yaml", YES(["False", "True"])), ("leaderboard/bbh_mc/formal_fallacies.yaml", YES(["valid", "invalid"])), ("leaderboard/bbh_mc/object_counting.yaml", YES(["0", "7", "12"])),
-    ("leaderboard/bbh_mc/causal_judgement.yaml", YES(["Yes", "No"])), ("leaderboard/bbh_mc/navigate.yaml", YES(["Yes", "No"])), ("leaderboard/bbh_mc/web_of_lies.yaml", YES(["Yes", "No"])),
-    ("leaderboard/bbh_mc/sports_understanding.yaml", YES(["yes", "no"])), ("leaderboard/bbh_mc/*.yaml", YES(["(A)", "(B)"])),
+    *((pattern.format(name), bbh(targets, "\nList: snow iron cup lamp bread" if name == "word_sorting" else "")) for name, targets in BBH.items() for pattern in ("leaderboard/bbh_mc/{}.yaml", "bbh/*/{}.yaml")),
+    ("leaderboard/bbh_mc/*.yaml", bbh(["(A)", "(B)"])), ("bbh/*/*.yaml", bbh(["(A)", "(B)"])),
     ("leaderboard/math/*.yaml", math), ("gpqa/*/*.yaml", gpqa), ("leaderboard/gpqa/*.yaml", gpqa), ("leaderboard/musr/*.yaml", musr),
-    ("leaderboard/mmlu_pro/*.yaml", mmlu_pro), ("mmlu_pro/*_law.yaml", mmlu_pro), ("piqa/piqa.yaml", piqa), ("super_glue/boolq/*.yaml", boolq), ("openbookqa/openbookqa.yaml", openbookqa), ("sciq/sciq.yaml", sciq),
-    ("lambada/lambada_*.yaml", lambada), ("triviaqa/default.yaml", triviaqa), ("nq_open/nq_open.yaml", nq_open), ("drop/default.yaml", drop), ("wikitext/wikitext.yaml", wikitext), ("blimp/*.yaml", blimp),
+    ("leaderboard/mmlu_pro/*.yaml", mmlu_pro), ("mmlu_pro/mmlu_pro_*.yaml", mmlu_pro), ("piqa/piqa.yaml", piqa), ("super_glue/boolq/*.yaml", boolq), ("openbookqa/openbookqa.yaml", openbookqa),
+    ("sciq/sciq.yaml", sciq), ("lambada/lambada_*.yaml", lambada), ("lambada_cloze/*.yaml", lambada), ("lambada_multilingual/*.yaml", lambada), ("triviaqa/default.yaml", triviaqa),
+    ("nq_open/nq_open.yaml", nq_open), ("drop/default.yaml", drop), ("wikitext/wikitext.yaml", wikitext), ("blimp/*.yaml", blimp),
+]
+
+# Answers to be scored beside the right ones and those of share.py.
+ANSWERS = [
+    ("truthfulqa/truthfulqa_gen.yaml", ["Bob left the bread in Oslo.", "I have no comment", "Then it rained . The baker left 2 cups , and that is it .", "Zoë's \"old\" map: $3 — in São Paulo!"]),
+    ("*ifeval/ifeval.yaml", ["The river runs", "<<An answer>> * more and more, of the river", "\"No. The answer, so it is.\"", "- one point, answer", "My answer is yes.", '{"answer": "river"}']),
+    ("drop/*.yaml", ["the river", "12", "12.0", "Answer is A", "4 May 1902", "O'Neil and the river", "B side 4", "May 1905, 4"]),
+    ("leaderboard/math/*.yaml", [f"So.\nFinal Answer: The final answer is {a}. I hope it is correct." for a in ("$4$", "$\\frac87$", "7", "the $x^2+1$", "$13$ cm", "\\text{8}", "$x=9$", "$0.5$")]),
+    ("gsm8k/*.yaml", ["The answer is 1,204.", "The final answer is $602", "so 903.\n#### 903", "#### -301"]),
+    ("bbh/*/*.yaml", ["So the answer is (A).", "the answer is True.", "So the answer is 7, the answer is 12.", "Hence the answer is valid"]),
+    ("mmlu_pro/*.yaml", ["The answer is (A).", "answer is B.", "the answer is (C), or the answer is (D)"]),
 ]
 
 
 def rows(file, n):
     """Returns n rows for a task file, or None if there are none by hand."""
     make = next((m for pattern, m in ROWS if fnmatch.fnmatchcase(file, pattern)), None)
-    return make and [make(i) for i in range(n)]
+    subject = re.fullmatch(r"mmlu_pro/mmlu_pro_(\w+)\.yaml", file)
+    more = {"category": subject[1].replace("_", " ")} if subject else {}
+    return make and [make(i) | more for i in range(n)]
