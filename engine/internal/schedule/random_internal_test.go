@@ -100,6 +100,35 @@ func (m manual) answers(r *request) answers {
 	return answers{c.Choices, c.PromptLogprobs}
 }
 
+// requirePlannedSize plans the next step, and checks that its size is that of its rows.
+func (m manual) requirePlannedSize() {
+	m.t.Helper()
+	p := &m.loop.planner
+	p.sweep()
+	p.admit()
+	before := p.preemptions
+	p.plan(time.Now())
+	if p.preemptions > before {
+		return
+	}
+	m.loop.batch.fill(p.running, 20)
+	want := m.loop.batch.size()
+	require.Equal(m.t, []int{want.Rows, want.Reads}, []int{p.size.Rows, p.size.Reads})
+	scores := false
+	for _, s := range p.running {
+		scores = scores || s.request.scores || s.request.scoresPrompt
+		require.Equal(m.t, s.computed, s.start)
+		if !s.generates() {
+			require.LessOrEqual(m.t, s.rows, max(p.prefillChunk, compute.ChunkRows))
+		}
+	}
+	if scores {
+		require.GreaterOrEqual(m.t, p.size.Outputs, want.Outputs)
+	} else {
+		require.Equal(m.t, want.Outputs, p.size.Outputs)
+	}
+}
+
 // Requests of all kinds, at the same time and with few pages, get the answers that they get alone,
 // from every kind of model and drafter. No step reads wrong pages or states. Afterwards nothing is
 // in use.
@@ -154,6 +183,9 @@ func TestRandomRequestsOfASimulatedModel(t *testing.T) {
 					if a.cancelled && r.IntN(10) == 0 {
 						a.cancel()
 					}
+				}
+				if r.IntN(3) == 0 {
+					m.requirePlannedSize()
 				}
 				m.step()
 				now := m.Snapshot()

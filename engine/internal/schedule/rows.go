@@ -26,6 +26,8 @@ func (p *planner) plan(now time.Time) {
 		}
 		if !s.generates() {
 			p.adoptPages(s)
+		}
+		if !s.generates() { // an answer whose pages others have computed generates at once
 			p.prompts = append(p.prompts, s)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,7 +28,9 @@ type simulated struct {
 	config model.Config
 	limits model.Limits
 	groups cache.Groups
-	wrong  uint64 // one token of so many differs from those of a model with 0
+	wrong  uint64        // one token of so many differs from those of a model with 0
+	blind  bool          // texts are not checked
+	took   time.Duration // duration of a pass, where the clock is that of synctest
 
 	cells  []map[int]cell // [groups] by page*PageSize+slot
 	states map[int]recurrentState
@@ -98,6 +101,9 @@ func (m *simulated) at(group int, s *compute.Seq, position int) int {
 
 // pass computes the rows of a step.
 func (m *simulated) pass(b *compute.Batch) {
+	if m.took > 0 {
+		<-time.After(m.took)
+	}
 	if len(b.Tokens) > m.limits.Rows || len(b.Outputs) > m.limits.Outputs || !slices.IsSorted(b.Outputs) {
 		m.t.Fatalf("a step of %d rows with outputs %v", len(b.Tokens), b.Outputs)
 	}
@@ -133,6 +139,9 @@ func (m *simulated) pass(b *compute.Batch) {
 
 // check fails the test if a sequence's pages do not have its whole text.
 func (m *simulated) check(s *compute.Seq, rows []cell) {
+	if m.blind {
+		return
+	}
 	last, text := rows[len(rows)-1], uint64(0)
 	for p := range last.position + 1 {
 		c := m.cells[0][m.at(0, s, p)]
