@@ -17,12 +17,9 @@ const (
 	maxSkips = 64
 )
 
-// enqueue appends the sequences of a request to the waiting sequences of their class. Interactive
+// enqueue appends the sequences of a request, at least one, to the waiting sequences of their class. Interactive
 // sequences are in front of batch sequences.
 func (p *planner) enqueue(seqs []*sequence) {
-	if len(seqs) == 0 {
-		return
-	}
 	p.taken(seqs[0].request)
 	p.states.count(seqs, p.pool)
 	i := len(p.waiting)

@@ -161,12 +161,14 @@ func TestTheLengthOfRunsUnderMasks(t *testing.T) {
 		seconds         float64 // of a step
 		sequences       int     // maximum number
 		arrives         bool    // whether a request arrives in the run
+		interactive     bool    // whether it is interactive
 		atLeast, atMost uint64  // steps of the run
 	}{
-		{"short steps", 0.001, 2, false, 32, 32},
-		{"long steps", 0.05, 2, false, 8, 8},
-		{"a request arrives", 0.001, 2, true, 2, 20},
-		{"a request arrives, without room", 0.001, 1, true, 32, 32},
+		{"short steps", 0.001, 2, false, false, 32, 32},
+		{"long steps", 0.05, 2, false, false, 8, 8},
+		{"a request arrives", 0.001, 2, true, false, 2, 20},
+		{"a request arrives, without room", 0.001, 1, true, false, 32, 32},
+		{"an interactive request arrives", 0.001, 1, true, true, 2, 20},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			steps := cost.NewSteps(cost.NewCurve([]int{1, 512}, []float64{c.seconds, c.seconds}), 0, 0, 0)
@@ -176,7 +178,7 @@ func TestTheLengthOfRunsUnderMasks(t *testing.T) {
 			form.Encode = func(text string) []int32 {
 				if c.arrives && !arrived && text != "" {
 					arrived = true
-					require.NoError(t, m.inbox.put(&request{seqs: make([]*sequence, 1)}))
+					require.NoError(t, m.inbox.put(&request{seqs: make([]*sequence, 1), interactive: c.interactive}))
 				}
 				return encode(text)
 			}
@@ -187,6 +189,24 @@ func TestTheLengthOfRunsUnderMasks(t *testing.T) {
 			require.GreaterOrEqual(t, ran, c.atLeast)
 			require.LessOrEqual(t, ran, c.atMost)
 		})
+	}
+}
+
+// A run under masks ends when the rows of answers that have ended cost a quarter of a step.
+func TestWastedRowsEndARun(t *testing.T) {
+	t.Parallel()
+	for ended, want := range map[int]uint64{0: 20, 1: 5, 2: 4} {
+		m := newSimulated(t, model.Config{}, model.Limits{}, Options{MaxInFlight: 8, Steps: constant(0.005)}, nil)
+		form := m.form(generation.Constraint{Regex: "[a-z]{60}"}, grammar.Limits{})
+		for i := range 8 {
+			req := generation.Request{Tokens: ascending(5 + i), MaxTokens: 40}
+			if i < ended {
+				req.MaxTokens = 3
+			}
+			m.beginWith(req, form)
+		}
+		m.step()
+		require.Equal(t, want, m.Snapshot().Steps, "%d of 8 have ended with their third token", ended)
 	}
 }
 
