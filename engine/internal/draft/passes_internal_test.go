@@ -207,9 +207,13 @@ func TestLedger(t *testing.T) {
 	require.InDelta(t, -8, l.lost, 0, "savings count up to a limit")
 	l.observe(step(1, 1), true, 1, 1, -5)
 	require.InDelta(t, -3, l.lost, 1e-9)
+	l.last = 2
+	l.lose(-100)
+	require.InDelta(t, -16, l.lost, 0)
+	l.last = 1
 	l.plain = controlEvery - 1
 	require.True(t, l.allows())
-	l.plain = controlEvery
+	l.plain, l.lost = controlEvery, 0
 	require.False(t, l.allows(), "steps without drafts must be measured again")
 	l = newLedger(3, false)
 	l.since = 3
