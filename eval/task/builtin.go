@@ -17,10 +17,7 @@ var builtin embed.FS
 // Builtin returns the names of the built-in tasks. Read accepts such a name instead of a path.
 // Users supply the rows of these tasks.
 func Builtin() []string {
-	files, err := fs.Glob(builtin, "builtin/*.yaml")
-	if err != nil {
-		panic(err) // not reached, since the pattern is a valid constant
-	}
+	files, _ := fs.Glob(builtin, "builtin/*.yaml") // the pattern is valid
 	for i, f := range files {
 		files[i] = strings.TrimSuffix(path.Base(f), ".yaml")
 	}

@@ -75,10 +75,7 @@ func (s *filterSettings) choices(row *ordered.Object, ignored []*regexp2.Regexp)
 		texts = append(texts, regexp2.Escape(text))
 	}
 	slices.SortStableFunc(texts, func(a, b string) int { return length(b) - length(a) })
-	re, err = compile(strings.Join(texts, "|"), regexp2.None)
-	if err != nil {
-		return nil, letters, len(list)
-	}
+	re, _ = compile(strings.Join(texts, "|"), regexp2.None) // the texts are escaped
 	return re, letters, len(list)
 }
 
@@ -90,10 +87,7 @@ func letterAfterColon(n int) *regexp2.Regexp {
 	for i := range letters {
 		letters[i] = string(rune('A' + i))
 	}
-	re, err := compile(`:[\s]*(`+strings.Join(letters, "|")+`)`, regexp2.None)
-	if err != nil {
-		return nil
-	}
+	re, _ := compile(`:[\s]*(`+strings.Join(letters, "|")+`)`, regexp2.None) // letters are valid
 	return re
 }
 

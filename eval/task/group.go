@@ -41,7 +41,7 @@ type GroupMetric struct {
 //
 // python runs functions of tasks, as in ReadTrusted.
 func ReadAll(paths []string, python *taskcode.Process) ([]*Task, []Group, error) {
-	c := collection{python: python, byPath: map[string]bool{}, folders: map[string]map[string][]string{}}
+	c := collection{python: python, byPath: map[string]bool{}, folders: map[string]map[string][]taskFile{}}
 	for _, path := range paths {
 		if err := c.add(path); err != nil {
 			return nil, nil, err
@@ -50,12 +50,18 @@ func ReadAll(paths []string, python *taskcode.Process) ([]*Task, []Group, error)
 	return c.tasks, c.groups, nil
 }
 
+// taskFile is a file of a task or group. keys is nil for a built-in task.
+type taskFile struct {
+	path string
+	keys map[string]*keyValue
+}
+
 type collection struct {
 	python  *taskcode.Process
 	tasks   []*Task
 	groups  []Group
 	byPath  map[string]bool
-	folders map[string]map[string][]string // for each folder: the files that define a task, tag or group, by its name
+	folders map[string]map[string][]taskFile // for each folder: the files that define a task, tag or group, by its name
 }
 
 func (c *collection) add(path string) error {
@@ -195,34 +201,28 @@ func (g *groupReader) member(n *yaml.Node) error {
 	return nil
 }
 
-func (g *groupReader) join(file string, weight float64) error {
-	if slices.Contains(g.within, file) || len(g.within) > maxGroups {
-		return fmt.Errorf("%s: the group contains itself, or groups are nested deeper than %d", file, maxGroups)
+func (g *groupReader) join(file taskFile, weight float64) error {
+	if slices.Contains(g.within, file.path) || len(g.within) > maxGroups {
+		return fmt.Errorf("%s: the group contains itself, or groups are nested deeper than %d", file.path, maxGroups)
 	}
-	if !isBuiltin(file) {
-		keys, err := readKeys(file, nil)
-		if err != nil {
+	if file.keys["group"] != nil {
+		inner := groupReader{collection: g.collection, path: file.path, within: append(slices.Clone(g.within), g.path)}
+		if err := inner.read(file.keys); err != nil {
 			return err
 		}
-		if keys["group"] != nil {
-			inner := groupReader{collection: g.collection, path: file, within: append(slices.Clone(g.within), g.path)}
-			if err := inner.read(keys); err != nil {
-				return err
-			}
-			for _, m := range inner.group.Members {
-				g.group.Members = append(g.group.Members, Member{m.Task, m.Weight * weight})
-			}
-			return nil
+		for _, m := range inner.group.Members {
+			g.group.Members = append(g.group.Members, Member{m.Task, m.Weight * weight})
 		}
+		return nil
 	}
-	if !g.byPath[file] {
-		g.byPath[file] = true
-		if err := g.addTask(file); err != nil {
+	if !g.byPath[file.path] {
+		g.byPath[file.path] = true
+		if err := g.addTask(file.path); err != nil {
 			return err
 		}
 	}
 	for _, t := range g.tasks {
-		if t.Path == file {
+		if t.Path == file.path {
 			g.group.Members = append(g.group.Members, Member{t.Name, weight})
 		}
 	}
@@ -231,7 +231,7 @@ func (g *groupReader) join(file string, weight float64) error {
 
 const maxFiles = 10_000
 
-func (g *groupReader) find(name string) ([]string, error) {
+func (g *groupReader) find(name string) ([]taskFile, error) {
 	folder := filepath.Dir(g.path)
 	index, ok := g.folders[folder]
 	if !ok {
@@ -245,13 +245,13 @@ func (g *groupReader) find(name string) ([]string, error) {
 		return files, nil
 	}
 	if isBuiltin(name) {
-		return []string{name}, nil
+		return []taskFile{{path: name}}, nil
 	}
 	return nil, fmt.Errorf("%q is not a built-in task, and no readable task file under %s defines a task, tag or group of this name", name, folder)
 }
 
-func namesIn(folder string) (map[string][]string, error) {
-	index := map[string][]string{}
+func namesIn(folder string) (map[string][]taskFile, error) {
+	index := map[string][]taskFile{}
 	n := 0
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -277,7 +277,7 @@ func namesIn(folder string) (map[string][]string, error) {
 				continue
 			}
 			for _, name := range names {
-				index[name] = append(index[name], path)
+				index[name] = append(index[name], taskFile{path, keys})
 			}
 		}
 		return nil

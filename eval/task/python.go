@@ -24,7 +24,7 @@ func (r *reader) pythonFile(name string) (file, function string) {
 
 // pythonFunction returns a function of the same type as like that runs in Python.
 func pythonFunction(python *taskcode.Process, like any, file, function string) any {
-	switch like := like.(type) {
+	switch like.(type) {
 	case fieldFunction:
 		return fieldFunction(func(row *ordered.Object) (ordered.Value, error) {
 			return python.Call(taskcode.Plain, file, function, row)
@@ -37,16 +37,15 @@ func pythonFunction(python *taskcode.Process, like any, file, function string) a
 			}
 			return pythonRows(python.Call(taskcode.Rows, file, function, list))
 		})
-	case resultsFunction:
-		return resultsFunction{metrics: like.metrics, score: func(row *ordered.Object, r Response) (Scores, error) {
-			v, err := python.Call(taskcode.Results, file, function, row, r.results())
-			if err != nil {
-				return Scores{}, err
-			}
-			return pythonScores(v)
-		}}
 	}
-	return nil
+	known, _ := like.(resultsFunction)
+	return resultsFunction{metrics: known.metrics, score: func(row *ordered.Object, r Response) (Scores, error) {
+		v, err := python.Call(taskcode.Results, file, function, row, r.results())
+		if err != nil {
+			return Scores{}, err
+		}
+		return pythonScores(v)
+	}}
 }
 
 // pythonRows returns the rows in the result of a function.

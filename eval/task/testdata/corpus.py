@@ -31,11 +31,40 @@ def pair(random, n):
     return " ".join(answer), " ".join(target)
 
 
+def lines(random, n):
+    """Returns an answer and a target of several lines, some of which are empty."""
+    pairs = [pair(random, random.randrange(1, 9)) for _ in range(n)]
+    return random.choice(["\n", "\n\n"]).join(a for a, _ in pairs), "\n".join(t for _, t in pairs)
+
+
+def few(random, n):
+    """Returns texts of two words, which match in many places."""
+    return tuple(" ".join(random.choice("ab") for _ in range(n + random.randrange(5))) for _ in range(2))
+
+
+def limits():
+    """Returns texts about as long as the limits of TER's search, and on both sides of them."""
+    words = [f"w{i}" for i in range(130)]
+    text = " ".join
+    yield from [("", ""), ("a b", ""), ("", "a"), ("a", text(words)), (text(words), "a"), (text(words[:40]), "w39 w3")]
+    for n in (9, 10, 11, 12):  # words that are moved together
+        yield text(words[n:40] + words[:n]), text(words[:40])
+    for n in (48, 49, 50, 51, 52):  # how far they are moved
+        yield text(words[3:n] + words[:3] + words[n:70]), text(words[:70])
+    for n in (20, 24, 25, 26, 27, 30):  # how far the texts are apart
+        yield text(words[n:60]), text(words[:60])
+        yield text(words[:60]), text(words[n:60] + words[100:110])
+    yield text(words[60:] + words[:60]), text(words)
+
+
 def main():
     draw = random.Random(7)
     cases = [("", "a b"), ("a b", "a"), ("a", "a"), ("x y z", "a b c"), ("A B", "a b")]
     cases += [pair(draw, draw.randrange(1, 30)) for _ in range(60)]
     cases += [pair(draw, n) for n in (70, 120)]
+    cases += [lines(draw, n) for n in (2, 2, 3, 3, 4, 5, 6)]
+    cases += [few(draw, n) for n in (2, 3, 4, 5, 6, 8, 12, 20, 40, 60)]
+    cases += limits()
     rouge = rouge_scorer.RougeScorer(["rouge1", "rouge2", "rougeLsum"], split_summaries=False)
     made = []
     for answer, target in cases:
