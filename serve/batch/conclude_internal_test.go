@@ -143,8 +143,10 @@ func TestHowLongARequestIsRepeated(t *testing.T) {
 		change(&changed)
 		require.False(t, again(changed), name)
 	}
-	now = now.Add(time.Second)
+	known := len(s.batchIDs)
+	now = now.Add(repeatWindow + time.Second)
 	require.False(t, again(q))
+	require.Len(t, s.batchIDs, known+1)
 }
 
 // A file appears at its path only if its content is on the disk.

@@ -113,10 +113,7 @@ func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 // warnOfContinued warns of texts to continue if a worker that can answer them has a model for
 // chats.
 func (f *Fleet) warnOfContinued(ctx context.Context, t Task) {
-	workers, err := f.queue.Fleet(ctx)
-	if err != nil {
-		return // enqueuing or collecting the rows returns the error
-	}
+	workers, _ := f.queue.Fleet(ctx) // enqueuing or collecting the rows returns the error
 	if slices.ContainsFunc(workers, func(w queue.Worker) bool { return w.Live() && w.Chat && w.Serves(t.Model) }) {
 		t.warnOfContinued()
 	}
@@ -126,7 +123,6 @@ func (f *Fleet) warnOfContinued(ctx context.Context, t Task) {
 // there are any, watch ends the attempt through abandon, and the next attempt queues them again.
 func (f *Fleet) watch(ctx context.Context, batch string, abandon context.CancelCauseFunc) {
 	tick := time.NewTicker(f.interval)
-	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():

@@ -60,9 +60,8 @@ func insert(ids []string, id string) []string {
 	return slices.Insert(ids, at, id)
 }
 
+// drop removes an id that ids has.
 func drop(ids []string, id string) []string {
-	if at, found := slices.BinarySearch(ids, id); found {
-		return slices.Delete(ids, at, at+1)
-	}
-	return ids
+	at, _ := slices.BinarySearch(ids, id)
+	return slices.Delete(ids, at, at+1)
 }

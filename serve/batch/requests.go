@@ -141,11 +141,7 @@ func (s *Store) holdInput(id string) error {
 
 // releaseInput undoes one call of holdInput. When all calls for a file are undone, the file can be
 // deleted. s.mu must be held.
-func (s *Store) releaseInput(id string) {
-	if s.readers[id]--; s.readers[id] <= 0 {
-		delete(s.readers, id)
-	}
-}
+func (s *Store) releaseInput(id string) { s.readers[id]-- }
 
 // repeated returns the batch that an earlier request created, if q is a repetition of that request.
 // Otherwise it returns nil.

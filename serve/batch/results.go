@@ -27,10 +27,10 @@ func (s *Store) finalize(ctx context.Context, b *batch, runner Runner) error {
 		return ctx.Err()
 	}
 	f, err := s.newFiles(r)
+	defer f.discard()
 	if err != nil {
 		return err
 	}
-	defer f.discard()
 	if err := f.write(ctx); err != nil {
 		return err
 	}
@@ -78,13 +78,13 @@ type lineFile struct {
 	bytes int64
 }
 
+// newFiles makes temporary files. The caller must discard them, even if there is an error.
 func (s *Store) newFiles(r *record) (*files, error) {
 	f := &files{store: s, record: r}
 	for _, l := range []*lineFile{&f.output, &f.errors} {
 		temp, err := os.CreateTemp(s.folder(filesFolder), tempPattern)
 		if err != nil {
-			f.discard()
-			return nil, err
+			return f, err
 		}
 		l.file, l.w = temp, bufio.NewWriterSize(temp, 256<<10)
 	}

@@ -35,7 +35,6 @@ func (s *Store) Run(ctx context.Context, runner Runner) {
 	s.begin = begin
 	s.mu.Unlock()
 	tick := time.NewTicker(sweepInterval)
-	defer tick.Stop()
 	for ctx.Err() == nil {
 		s.removeExpired()
 		select {
@@ -159,9 +158,7 @@ func (s *Store) answer(ctx context.Context, b *batch, runner Runner) error {
 	if openErr != nil {
 		return openErr
 	}
-	if closeErr := out.Close(); err == nil || closeErr != nil {
-		err = errors.Join(err, closeErr)
-	}
+	err = errors.Join(err, out.Close())
 	s.warnOfEmpty(b, out)
 	switch {
 	case ctx.Err() != nil:

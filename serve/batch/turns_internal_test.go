@@ -52,3 +52,23 @@ func TestTurnsGoToTheOldest(t *testing.T) {
 	}
 	require.Equal(t, 2, turns.free)
 }
+
+// A turn that begins just when its batch is stopped goes to the batch that waits next.
+func TestTurnsOfStoppedBatches(t *testing.T) {
+	t.Parallel()
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for range 50 {
+		next := waiter{"b", make(chan struct{})}
+		turns := turns{free: 1, waiting: []waiter{next}}
+		if turns.take(stopped, "a") == nil {
+			turns.giveBack()
+		}
+		select {
+		case <-next.turn:
+		default:
+			t.Fatal("the turn was lost")
+		}
+		require.Zero(t, turns.free)
+	}
+}

@@ -165,4 +165,4 @@ func hash(id string) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-func isObject(text []byte) bool { return json.Valid(text) && len(text) > 0 && text[0] == '{' }
+func isObject(text []byte) bool { return json.Valid(text) && text[0] == '{' }
