@@ -2,9 +2,11 @@ package redisqueue
 
 import (
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/openai"
@@ -87,6 +89,60 @@ func TestErrorsOfRedisAreReturned(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, rows, 1)
 			return func() error { return q.Discard(ctx, id, rows, true) }
+		},
+		"largest job":  func() func() error { return func() error { _, err := q.MaxBytes(ctx); return err } },
+		"check server": func() func() error { return func() error { return q.CheckServer(ctx) } },
+		"forward": func() func() error {
+			require.NoError(t, server.Client.ZAdd(ctx, longerKey("m:default"), redis.Z{Score: 5, Member: "b1:1"}).Err())
+			return func() error { return q.forward(ctx, "m") }
+		},
+		"queue archived jobs": func() func() error {
+			fresh()
+			return func() error { return q.unarchive("m", slog.New(slog.DiscardHandler)) }
+		},
+		"look for silent workers": func() func() error {
+			r := newReaper(q, f.member("w"), "m", slog.New(slog.DiscardHandler))
+			return func() error { return r.look(ctx) }
+		},
+		"queues of lost workers": func() func() error { return func() error { _, err := q.queuesOfLost(ctx); return err } },
+		"declare a worker lost": func() func() error {
+			return func() error { _, err := q.lose(ctx, "w", "1"); return err }
+		},
+		"join":          func() func() error { m := f.member("w"); return func() error { return m.join(ctx) } },
+		"delete leases": func() func() error { return func() error { return q.deleteLeases(ctx, "m") } },
+		"expire a task": func() func() error {
+			batches++
+			id := fmt.Sprintf("b%d", batches)
+			_, _, err := q.Create(ctx, queue.Batch{ID: id, Alias: "m", Priority: queue.Default, Retention: time.Hour})
+			require.NoError(t, err)
+			j := fleetJob(id, 1)
+			j.DeadlineMS = time.Now().Add(-time.Hour).UnixMilli()
+			_, err = q.Add(ctx, "m", queue.Default, []*queue.Job{j})
+			require.NoError(t, err)
+			return func() error { _, err := q.expireTask(ctx, "m:default", queue.TaskID(id, 1), id); return err }
+		},
+		"cancel a running row": func() func() error {
+			id := fresh()
+			require.NoError(t, q.rdb.HSet(ctx, key(id, "attempts"), "1", 1).Err())
+			return func() error { _, err := q.Cancel(ctx, id); return err }
+		},
+		"add over a dead task": func() func() error {
+			id := fresh()
+			require.NoError(t, q.rdb.HSet(ctx, taskKey("m:default", queue.TaskID(id, 2)), "state", "archived").Err())
+			return func() error {
+				_, err := q.Add(ctx, "m", queue.Default, []*queue.Job{fleetJob(id, 2)})
+				return err
+			}
+		},
+		"queue rows again": func() func() error {
+			id := fresh()
+			j := fleetJob(id, 9)
+			text, err := j.Encode()
+			require.NoError(t, err)
+			require.NoError(t, q.rdb.HSet(ctx, key(id, "jobs"), 9, text).Err())
+			s, err := q.Status(ctx, id)
+			require.NoError(t, err)
+			return func() error { _, err := q.queueAgain(ctx, s, []int{9}); return err }
 		},
 		"missing": func() func() error {
 			id := fresh()
