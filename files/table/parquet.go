@@ -46,20 +46,28 @@ func guard(err *error) { //nolint:gocritic // sets the error of the function tha
 	}
 }
 
-func newParquet(f *file) (r Reader, err error) {
+func newParquet(f *file) (Reader, error) {
+	p, err := openParquet(f)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", f.name, err)
+	}
+	return p, nil
+}
+
+func openParquet(f *file) (p *parquetReader, err error) {
 	defer guard(&err)
 	plain, size, err := f.random()
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", f.name, err)
+		return nil, err
 	}
 	if err := checkFooter(plain, size); err != nil {
-		return nil, fmt.Errorf("read %s: %w", f.name, err)
+		return nil, err
 	}
 	in, err := parquet.OpenFile(plain, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", f.name, err)
+		return nil, err
 	}
-	p := &parquetReader{file: f, buf: make([]parquet.Row, 0, batchRows)}
+	p = &parquetReader{file: f, buf: make([]parquet.Row, 0, batchRows)}
 	for _, g := range in.RowGroups() {
 		if g.NumRows() > 0 {
 			p.groups = append(p.groups, g)
@@ -70,13 +78,13 @@ func newParquet(f *file) (r Reader, err error) {
 	for _, c := range in.Root().Columns() {
 		n, err := newNode(c, node{}, leaves)
 		if err != nil {
-			return nil, fmt.Errorf("read %s: column %q: %w", f.name, c.Name(), err)
+			return nil, fmt.Errorf("column %q: %w", c.Name(), err)
 		}
 		if indexColumn.MatchString(c.Name()) {
 			continue
 		}
 		if named[c.Name()] {
-			return nil, fmt.Errorf("read %s: the file has the column %q twice: rename one of them", f.name, c.Name())
+			return nil, fmt.Errorf("the file has the column %q twice: rename one of them", c.Name())
 		}
 		named[c.Name()] = true
 		p.nodes = append(p.nodes, n)
@@ -84,7 +92,7 @@ func newParquet(f *file) (r Reader, err error) {
 	}
 	p.leaves = leaves.n
 	if p.columns == nil {
-		return nil, fmt.Errorf("read %s: the file has no columns", f.name)
+		return nil, errors.New("the file has no columns")
 	}
 	return p, nil
 }
