@@ -1,13 +1,16 @@
 package queue_test
 
 import (
+	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/queue"
 )
 
@@ -74,4 +77,19 @@ func TestCallsOfAnEvent(t *testing.T) {
 		add(generation.Piece{ToolCalls: have.CallsAfter(calls)})
 		require.Equal(t, calls, append([]generation.ToolCall{}, got...))
 	})
+}
+
+// An event or a result with a number that JSON does not have is an error.
+func TestNumbersThatJSONDoesNotHave(t *testing.T) {
+	t.Parallel()
+	e := queue.Event{Batch: "b", Piece: generation.Piece{Logprobs: []generation.TokenLogprob{{Logprob: math.NaN()}}}}
+	_, err := e.Encode()
+	require.ErrorContains(t, err, "encode an event of batch b: ")
+	_, err = queue.DecodeEvent([]byte("{"))
+	require.ErrorContains(t, err, "read an event: ")
+	j := &queue.Job{Batch: "b", Line: 7, Sum: "0badcafe", CustomID: "x"}
+	r := queue.Answered(j, new(openai.Request), nil, time.Now(), queue.Stats{QueueWaitMS: math.Inf(1)})
+	require.True(t, r.Failed)
+	require.Contains(t, string(r.Text), `"message":"line 7: write the result: `)
+	require.Zero(t, r.Stats.QueueWaitMS)
 }

@@ -86,7 +86,8 @@ func newResult(j *Job, l openai.OutputLine, s Stats) Result {
 	l.ID, l.CustomID, l.RecordSum = openai.ResultID(j.Batch, j.Line, j.Sum), j.CustomID, j.Record
 	text, err := openai.Marshal(Line{l, s})
 	switch {
-	case err != nil: // a number that JSON does not support
+	case err != nil: // a number that JSON does not support, in the answer or in the statistics
+		s.QueueWaitMS, s.TTFTMS, s.TotalMS, s.MaskMS, s.PrefillTPS, s.DecodeTPS, s.BatchMean = 0, 0, 0, 0, 0, 0, 0
 		return Failure(j, openai.Error{Code: openai.CodeFailed, Message: fmt.Sprintf("write the result: %v", err)}, s)
 	case len(text) >= openai.MaxOutputLine:
 		return TooLarge(j, len(text), openai.MaxOutputLine-1, s)
