@@ -42,6 +42,13 @@ func TestPinsAgree(t *testing.T) {
 	}
 }
 
+func TestDifferencesFromUnknownPins(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "answers of another worker", PinDifference("", "sha/1", "this worker"))
+	require.Equal(t, "answers with --kv f16; this run has --kv unknown", ArithmeticDifference("1/cpu/f16", "1/cpu", "this run"))
+	require.Equal(t, "answers with kernels unknown; this run has kernels cpu", ArithmeticDifference("1//f16", "1/cpu/f16", "this run"))
+}
+
 func TestFingerprint(t *testing.T) {
 	t.Parallel()
 	o := testOrigin
