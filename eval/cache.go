@@ -75,11 +75,11 @@ func (c *Cache) fill(ctx context.Context, requests string, out *rows.Output) (n 
 		}
 		l.ID, l.CustomID = openai.ResultID(out.Batch(), row.Line, row.Sum), row.CustomID
 		line, err := openai.Marshal(l)
-		if err != nil {
-			return err
+		if err == nil {
+			n++
+			err = out.Write(row.Line, line, false)
 		}
-		n++
-		return out.Write(row.Line, line, false)
+		return err
 	})
 	return n, errors.Join(err, out.Flush())
 }

@@ -86,12 +86,13 @@ var ErrBusy = errors.New("another evaluation is writing to the directory")
 // lock makes the directory of a run and locks it until unlock is called or the process ends. On a
 // file system without locks, it only makes the directory.
 func lock(folder string) (unlock func(), err error) {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return nil, fmt.Errorf("make the directory of a run: %w", err)
+	var dir *os.File
+	err = os.MkdirAll(folder, 0o755)
+	if err == nil {
+		dir, err = os.Open(folder)
 	}
-	dir, err := os.Open(folder)
 	if err != nil {
-		return nil, fmt.Errorf("open the directory of a run: %w", err)
+		return nil, fmt.Errorf("make the directory of a run: %w", err)
 	}
 	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, errors.Join(fmt.Errorf("%s: %w: wait until it has ended, or give another directory", folder, ErrBusy), dir.Close())

@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"github.com/ingot-run/ingot/eval/task"
-	"github.com/ingot-run/ingot/internal/ordered"
 	"github.com/ingot-run/ingot/openai"
 )
 
@@ -65,13 +64,9 @@ func (s *Set) judgeRequests(answers map[string]*answer) ([]request, error) {
 		if a.failed != "" {
 			continue
 		}
-		doc, err := ordered.ParseJSON(item.Doc)
-		if err != nil {
-			return nil, err
-		}
 		for f := range s.Filters {
 			for n, text := range s.Filters[f].Apply(a.texts, &item.Prompt) {
-				prompt, err := s.Rubric.Prompt(doc.(*ordered.Object), &item.Prompt, text) //nolint:forcetypeassert // Load checked it
+				prompt, err := s.Rubric.Prompt(item.Prompt.Row(), &item.Prompt, text)
 				if err != nil {
 					return nil, fmt.Errorf("make the judge's prompt: task %s: row %d: rubric: %w", s.Name, item.Number+1, err)
 				}
@@ -111,10 +106,6 @@ func (s *Set) judged(base Sample, item *Item, answers map[string]*answer) Sample
 			return base
 		}
 		sum += v
-	}
-	if len(base.Filtered) == 0 {
-		base.Failed = "no answer is left after the filters"
-		return base
 	}
 	base.Scores["judge_score"] = sum / float64(len(base.Filtered))
 	return base

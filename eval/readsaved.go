@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -90,10 +91,7 @@ func readSavedSamples(path string) (all []Sample, err error) {
 func readSavedSample(line []byte) (Sample, error) {
 	var saved savedSample
 	var scores map[string]json.RawMessage
-	if err := json.Unmarshal(line, &saved); err != nil {
-		return Sample{}, err
-	}
-	if err := json.Unmarshal(line, &scores); err != nil {
+	if err := cmp.Or(json.Unmarshal(line, &saved), json.Unmarshal(line, &scores)); err != nil {
 		return Sample{}, err
 	}
 	s := Sample{

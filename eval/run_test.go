@@ -467,7 +467,7 @@ func TestChangedRows(t *testing.T) {
 func TestADamagedRunIsNamedAlone(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	for name, files := range map[string][2]string{"a": {"{", ""}, "b": {`{"date":"2026-01-02T03:04:05Z"}`, `{"verdict":"pass"}`}, "c": {`{"date":"2026-01-02T03:04:05Z"}`, "{"}, "d": {`{"date":5}`, ""}, "e": {`{"date":"2025-01-02T03:04:05Z"}`, ""}} {
+	for name, files := range map[string][2]string{"a": {"{", ""}, "b": {`{"date":"2026-01-02T03:04:05Z"}`, `{"verdict":"pass"}`}, "c": {`{"date":"2026-01-02T03:04:05Z"}`, "{"}, "d": {`{"date":5}`, ""}, "f": {`{"date":"2026-01-02T03:04:05Z"}`, `{"verdict":5}`}, "e": {`{"date":"2025-01-02T03:04:05Z"}`, ""}} {
 		require.NoError(t, os.Mkdir(filepath.Join(folder, name), 0o700))
 		for i, file := range []string{eval.ResultsFile, eval.GateFile} {
 			if files[i] != "" {
@@ -475,6 +475,7 @@ func TestADamagedRunIsNamedAlone(t *testing.T) {
 			}
 		}
 	}
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, "g", eval.ResultsFile), 0o700))
 	for range 2 {
 		index, err := eval.ReadIndex(folder)
 		require.NoError(t, err)
@@ -482,9 +483,11 @@ func TestADamagedRunIsNamedAlone(t *testing.T) {
 		require.Equal(t, []string{"e", "b"}, []string{index.Runs[0].Name, index.Runs[1].Name})
 		require.Nil(t, index.Runs[0].Gate)
 		require.Equal(t, statistics.Pass, index.Runs[1].Gate.Verdict)
-		require.Len(t, index.Damaged, 3)
+		require.Len(t, index.Damaged, 5)
 		require.ErrorContains(t, index.Damaged[0], filepath.Join("a", eval.ResultsFile))
 		require.ErrorContains(t, index.Damaged[1], filepath.Join("c", eval.GateFile))
 		require.ErrorContains(t, index.Damaged[2], "results.json of run d")
+		require.ErrorContains(t, index.Damaged[3], "gate.json of run f")
+		require.ErrorContains(t, index.Damaged[4], "read a run: read "+filepath.Join(folder, "g", eval.ResultsFile))
 	}
 }

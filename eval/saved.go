@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -32,10 +33,7 @@ func SavedFolder(folder string, c Config) string {
 // run are removed.
 func Save(folder string, sets []*Set, r *Results) error {
 	dir := SavedFolder(folder, r.Config)
-	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("write the harness's files: %w", err)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := cmp.Or(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return fmt.Errorf("write the harness's files: %w", err)
 	}
 	at := r.Date.Format(savedTime)

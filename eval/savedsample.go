@@ -2,6 +2,7 @@ package eval
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -35,12 +36,10 @@ func (s *savedSample) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode((*plain)(s)); err != nil || len(s.scores) == 0 {
-		return b.Bytes(), err
-	}
+	err := e.Encode((*plain)(s))
 	text := bytes.TrimSuffix(b.Bytes(), []byte("}\n"))
-	scores, err := json.Marshal(s.scores)
-	return slices.Concat(text, []byte(","), scores[1:]), err
+	scores, scoresErr := json.Marshal(s.scores) // a sample has at least one
+	return slices.Concat(text, []byte(","), bytes.TrimPrefix(scores, []byte("{"))), cmp.Or(err, scoresErr)
 }
 
 // saved returns the lines of a task's samples file, and the hash of the task. As in the harness,
@@ -162,8 +161,6 @@ func messagesText(messages []task.Message) string {
 // indented returns JSON as the harness writes a row before it hashes it.
 func indented(doc []byte) string {
 	var b bytes.Buffer
-	if err := json.Indent(&b, doc, "", "  "); err != nil {
-		return string(doc)
-	}
+	json.Indent(&b, doc, "", "  ") //nolint:errcheck // it is JSON
 	return strings.NewReplacer(`\u2028`, "\u2028", `\u2029`, "\u2029").Replace(b.String())
 }

@@ -154,8 +154,6 @@ func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[st
 			return base
 		case m.K > 0:
 			base.Scores[m.Name] = task.PassAtK(n, int(sum), m.K)
-		case n == 0:
-			base.Scores[m.Name] = 0
 		default:
 			base.Scores[m.Name] = sum / float64(n)
 		}
@@ -189,11 +187,7 @@ func (s *Set) choiceText(p *task.Prompt, i int) string {
 }
 
 func (s *Set) followed(base Sample, item *Item) Sample {
-	first := ""
-	if len(base.Filtered) > 0 {
-		first = base.Filtered[0]
-	}
-	strict, loose := item.Prompt.Follow(first)
+	strict, loose := item.Prompt.Follow(task.Response{Answers: base.Filtered}.Answer())
 	n := len(item.Prompt.Instructions)
 	base.Weights = map[string]float64{task.InstructionStrict: float64(n), task.InstructionLoose: float64(n)}
 	base.Scores[task.PromptStrict], base.Scores[task.PromptLoose] = indicator(strict == n), indicator(loose == n)

