@@ -85,7 +85,6 @@ func (r *Request) readMessages(o *object, f *Field) {
 	list, _ := o.parse(f.Name, raw).([]ordered.Value)
 	if len(list) == 0 {
 		o.fail(CodeInvalidValue, `"messages" is empty`)
-		return
 	}
 	for i, v := range list {
 		m, ok := v.(*ordered.Object)

@@ -16,13 +16,9 @@ const maxChoices = 100_000
 
 // constrain sets the form of the answer. It is an error if another field has set one.
 func (r *Request) constrain(o *object, name string, form generation.Constraint) {
-	if o.err != nil {
-		return
-	}
 	path := o.named(name)
 	if r.settings.Constraint != nil {
 		o.fail(CodeInvalidValue, "%q and %q both give the form of the answer: give one", r.formField, path)
-		return
 	}
 	r.formField, r.settings.Constraint = path, &form
 }
@@ -162,7 +158,6 @@ func (r *Request) readSchemaOrText(o *object, name string) {
 		s, _ := o.text(name)
 		if raw = json.RawMessage(s); !json.Valid(raw) || typeOf(raw) != dict {
 			o.fail(CodeInvalidValue, "%q must be an object, or a text with an object as JSON", o.named(name))
-			return
 		}
 	}
 	r.constrain(o, name, generation.Constraint{Schema: string(raw)})
@@ -195,28 +190,22 @@ func (r *Request) readChoices(o *object, name string) {
 	var choices []string
 	for e := range ordered.Items(raw) {
 		i := len(choices)
-		if t := typeOf(e); t != text {
+		var s string
+		switch t := typeOf(e); {
+		case t != text:
 			o.fail(CodeInvalidType, `"%s[%d]" must be a string, not %s`, o.named(name), i, t)
-			return
-		}
-		if i == maxChoices {
+		case i == maxChoices:
 			o.fail(CodeInvalidValue, "%q has more than %d strings", o.named(name), maxChoices)
 			return
-		}
-		if ordered.HalfSurrogate(e) >= 0 {
+		case ordered.HalfSurrogate(e) >= 0:
 			o.fail(CodeInvalidValue, `"%s[%d]" has half of a surrogate pair, which no answer can have: remove it`, o.named(name), i)
-			return
-		}
-		var s string
-		if err := json.Unmarshal(e, &s); err != nil {
-			o.fail(CodeInvalidJSON, `"%s[%d]": %v`, o.named(name), i, err)
-			return
+		default:
+			json.Unmarshal(e, &s) //nolint:errcheck // the request's body is valid JSON, so e is a string
 		}
 		choices = append(choices, s)
 	}
 	if len(choices) == 0 {
 		o.fail(CodeInvalidValue, "%q is an empty array", o.named(name))
-		return
 	}
 	r.constrain(o, name, generation.Constraint{Choices: choices})
 }

@@ -146,7 +146,7 @@ func alternatives(t generation.TokenLogprob, top int) map[string]logprob {
 	if top == 0 {
 		return nil
 	}
-	m := make(map[string]logprob, len(t.Top)+1)
+	m := map[string]logprob{}
 	for _, o := range t.Top {
 		if had, ok := m[o.Text]; !ok || logprob(o.Logprob) > had {
 			m[o.Text] = logprob(o.Logprob)

@@ -45,23 +45,22 @@ func (r *Request) readPrompts(o *object, f *Field) {
 		return
 	}
 	list := slices.Collect(ordered.Items(raw))
-	if len(list) == 0 {
+	switch {
+	case len(list) == 0:
 		o.fail(CodeInvalidValue, `"prompt" is an empty array`)
-	}
-	if len(list) > maxPrompts {
+	case len(list) > maxPrompts:
 		o.fail(CodeInvalidValue, `"prompt" has %d prompts, more than %d`, len(list), maxPrompts)
 		return
 	}
 	r.prompts = make([]prompt, len(list))
 	for i, e := range list {
-		if t := typeOf(e); t != first || t != text && t != array {
+		switch t := typeOf(e); {
+		case t != first || t != text && t != array:
 			o.fail(CodeInvalidType, `"prompt" must be a string, or an array of strings, of token ids or of arrays of token ids`)
-			return
-		}
-		if first == array {
+		case t == array:
 			r.prompts[i].ids = o.ids(f.Name, e)
-		} else if err := json.Unmarshal(e, &r.prompts[i].text); err != nil {
-			o.fail(CodeInvalidJSON, `"prompt[%d]": %v`, i, err)
+		default:
+			json.Unmarshal(e, &r.prompts[i].text) //nolint:errcheck // the request's body is valid JSON, so e is a string
 		}
 	}
 }

@@ -116,7 +116,6 @@ func (r *Request) readStream(o *object) {
 	}
 	if !r.stream {
 		o.fail(CodeInvalidValue, `"stream_options" needs "stream" to be true`)
-		return
 	}
 	o.inside(raw, "stream_options.", func(options *object) { r.streamUsage = options.boolean("include_usage") })
 }
@@ -186,19 +185,17 @@ func (r *Request) readLogitBias(o *object, f *Field) {
 	}
 	if key, ok := repeated(raw); ok {
 		o.fail(CodeInvalidValue, `"logit_bias" has the key %.100q twice`, key)
-		return
 	}
 	o.inside(raw, "logit_bias.", func(inner *object) {
 		bias := make(map[int32]float64, len(inner.fields))
 		for _, key := range slices.Sorted(maps.Keys(inner.fields)) { // sorted, so that errors do not depend on the order of a map
 			id, err := strconv.ParseInt(key, 10, 32)
-			if err != nil || id < 0 {
+			_, given := bias[int32(id)]
+			switch {
+			case err != nil || id < 0:
 				o.fail(CodeInvalidValue, `a key of "logit_bias" must be a token id, not %.100q`, key)
-				return
-			}
-			if _, given := bias[int32(id)]; given {
+			case given:
 				o.fail(CodeInvalidValue, `"logit_bias" has token %d twice, once as %.100q`, id, key)
-				return
 			}
 			bias[int32(id)] = inner.number(key, -100, 100, 0)
 		}
@@ -244,14 +241,11 @@ func (r *Request) readStop(o *object, f *Field) {
 		o.fail(CodeInvalidValue, "%q has %d strings, more than %d", o.named(f.Name), len(list), maxStops)
 	}
 	for i, e := range list {
+		var s string
 		if t := typeOf(e); t != text {
 			o.fail(CodeInvalidType, `"%s[%d]" must be a string, not %s`, o.named(f.Name), i, t)
-			return
-		}
-		var s string
-		if err := json.Unmarshal(e, &s); err != nil || s == "" {
+		} else if err := json.Unmarshal(e, &s); err != nil || s == "" {
 			o.fail(CodeInvalidValue, "%q has an empty string", o.named(f.Name))
-			return
 		}
 		r.settings.Stop = append(r.settings.Stop, s)
 	}

@@ -22,7 +22,6 @@ func (r *Request) readTools(o *object, f *Field) {
 		path := fmt.Sprintf("%s[%d]", f.Name, i)
 		if t := typeOf(item); t != dict {
 			o.fail(CodeInvalidType, `%q must be an object, not %s`, path, t)
-			return
 		}
 		if i == maxTools {
 			o.fail(CodeInvalidValue, "%q has more than %d tools", f.Name, maxTools)
@@ -187,7 +186,6 @@ func (r *Request) readAllowed(o *object) {
 		path := fmt.Sprintf("%s[%d].", o.named("tools"), len(names))
 		if t := typeOf(item); t != dict {
 			o.fail(CodeInvalidType, "%q must be an object, not %s", path[:len(path)-1], t)
-			return
 		}
 		o.inside(item, path, func(t *object) {
 			t.only("type", "function")
@@ -246,12 +244,10 @@ func (o *object) parseArguments(i, k int, function *ordered.Object, source strin
 		var err error
 		if parsed, err = ordered.ParseJSON([]byte(source)); err != nil {
 			o.fail(CodeInvalidValue, `"messages[%d].tool_calls[%d].function.arguments" must be an object as JSON: %v`, i, k, err)
-			return
 		}
 	}
 	if _, ok := parsed.(*ordered.Object); !ok {
 		o.fail(CodeInvalidType, `"messages[%d].tool_calls[%d].function.arguments" must be an object as JSON, not %s`, i, k, typeOfValue(parsed))
-		return
 	}
 	function.Set("arguments", parsed)
 }

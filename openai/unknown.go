@@ -15,7 +15,6 @@ func (o *object) renameAliases() {
 			}
 			if o.has(f.Name) {
 				o.fail(CodeInvalidValue, "%q and %q are names of the same setting: give one", o.named(f.Name), alias)
-				return
 			}
 			if o.given == nil {
 				o.given = map[string]string{}
