@@ -1,10 +1,30 @@
 package eval
 
 import (
+	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/ingot-run/ingot/eval/task"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
+
+// aggregatedInPython returns what a Python function makes of the values of rows, or NaN if it is no
+// number. As in the harness, it has no standard error.
+func aggregatedInPython(m *task.Metric, samples []Sample) (value, stderr float64, err error) {
+	var items []ordered.Value
+	for i := range samples {
+		if v, ok := samples[i].items[m.Name]; ok {
+			items = append(items, v)
+		}
+	}
+	value, ok, err := m.Aggregate(items)
+	if err != nil || !ok {
+		value = math.NaN()
+	}
+	return value, math.NaN(), err
+}
 
 // aggregate returns a task's score by a metric, and the score's standard error. The standard error
 // is NaN if it is not defined: for perplexities per word or byte and bits per byte, and for fewer
@@ -13,7 +33,10 @@ func aggregate(m *task.Metric, samples []Sample) (value, stderr float64) {
 	var total, weight float64
 	var scores []float64
 	for i := range samples {
-		v := samples[i].Scores[m.Name]
+		v, ok := samples[i].Scores[m.Name]
+		if !ok && samples[i].by != nil { // the function does not score this row by this metric
+			continue
+		}
 		total += v
 		weight += samples[i].Weights[m.Name]
 		scores = append(scores, v)
@@ -23,6 +46,19 @@ func aggregate(m *task.Metric, samples []Sample) (value, stderr float64) {
 		return corpusScore(c, m.Name, samples)
 	}
 	switch m.Aggregation {
+	case "median":
+		return bootstrapped(scores, func(list []float64) float64 { // as in the harness, the upper one of an even number
+			slices.Sort(list)
+			return list[len(list)/2]
+		})
+	case "nanmean":
+		return bootstrapped(scores, func(list []float64) float64 {
+			sum := 0.0
+			for _, v := range list {
+				sum += v
+			}
+			return sum / float64(len(list))
+		})
 	case "brier_score":
 		return total / n, math.NaN()
 	case "perplexity":
@@ -79,6 +115,26 @@ func corpusScore(c *task.Corpus, metric string, samples []Sample) (value, stderr
 	return value, stderr
 }
 
+// bootstrapped returns a statistic of scores, and its standard error by the bootstrap. of may change
+// the order of the list that it gets.
+func bootstrapped(scores []float64, of func(list []float64) float64) (value, stderr float64) {
+	n := len(scores)
+	if n == 0 {
+		return math.NaN(), math.NaN()
+	}
+	value, stderr = of(slices.Clone(scores)), math.NaN()
+	if n > 1 {
+		stderr = bootstrapError(n, bootstraps, func(rows []int) float64 {
+			drawn := make([]float64, n)
+			for i, row := range rows {
+				drawn[i] = scores[row]
+			}
+			return of(drawn)
+		})
+	}
+	return value, stderr
+}
+
 // perplexityOf returns the perplexity of texts from their log-probabilities.
 func perplexityOf(logprobs []float64) (value, stderr float64) {
 	n := len(logprobs)
@@ -98,7 +154,7 @@ func perplexityOf(logprobs []float64) (value, stderr float64) {
 	return value, stderr
 }
 
-func (r *Results) add(s *Set, samples []Sample) {
+func (r *Results) add(s *Set, samples []Sample) (err error) {
 	name := s.Name
 	r.Versions[name], r.Shots[name], r.TaskHashes[name], r.Margins[name] = s.Version, s.Shots, s.Hash, s.Margin
 	r.Results[name], r.HigherBetter[name] = map[string]float64{}, map[string]bool{}
@@ -128,13 +184,36 @@ func (r *Results) add(s *Set, samples []Sample) {
 	count.Effective = count.Original - count.Failed
 	r.Samples[name] = count
 	for filter, list := range scored {
-		for i := range s.Metrics {
-			m := &s.Metrics[i]
+		for _, m := range metricsOf(s, list) {
 			r.HigherBetter[name][m.Name] = m.HigherBetter
-			value, stderr := aggregate(m, list)
+			var value, stderr float64
+			if !m.Aggregated() {
+				value, stderr = aggregate(m, list)
+			} else if value, stderr, err = aggregatedInPython(m, list); err != nil {
+				return fmt.Errorf("aggregate the metric %s of task %s: %w", m.Name, name, err)
+			}
 			store(r.Results[name], m.Name, filter, value, stderr)
 		}
 	}
+	return nil
+}
+
+// metricsOf returns the metrics of samples: those of the task, or those that Python functions have
+// given scores of.
+func metricsOf(s *Set, samples []Sample) (list []*task.Metric) {
+	by := map[string]*task.Metric{}
+	for i := range s.Metrics {
+		if m := &s.Metrics[i]; samples[0].by == nil || slices.Contains(samples[0].Metrics, m.Name) {
+			by[m.Name] = m
+		}
+	}
+	for i := range samples {
+		maps.Copy(by, samples[i].by)
+	}
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		list = append(list, by[name])
+	}
+	return list
 }
 
 // maxScore is the maximum of a stored score. A perplexity can be infinite, for which JSON has no

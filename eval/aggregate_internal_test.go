@@ -61,7 +61,7 @@ func TestEndlessPerplexities(t *testing.T) {
 		for i, logprob := range []float64{-2000, -3000} {
 			samples = append(samples, Sample{DocID: i, Filter: "none", Scores: map[string]float64{"m": logprob}, Weights: map[string]float64{"m": 1}})
 		}
-		r.add(s, samples)
+		require.NoError(t, r.add(s, samples))
 	}
 	members := []task.Member{{Task: "a", Weight: 1}, {Task: "b", Weight: 1}}
 	r.addGroups([]task.Group{{Name: "both", Members: members, Metrics: []task.GroupMetric{{Metric: "m"}}}})
@@ -102,7 +102,7 @@ func TestWhatCountsAsAChange(t *testing.T) {
 func TestComparedRows(t *testing.T) {
 	t.Parallel()
 	row := func(score float64, change func(*Sample)) *Sample {
-		s := &Sample{Scores: map[string]float64{"m": score, "acc": score, "brier_score": score}, Responses: []string{"a"}, Target: "four"}
+		s := &Sample{Scores: map[string]float64{"m": score, "acc": score, "brier_score": score, "perplexity": score}, Responses: []string{"a"}, Target: "four"}
 		if change != nil {
 			change(s)
 		}
@@ -123,11 +123,12 @@ func TestComparedRows(t *testing.T) {
 		"cut answers":           {[]pair{{row(1, nil), row(1, func(s *Sample) { s.Truncated = true })}, {row(1, nil), row(1, func(s *Sample) { s.Truncated, s.Responses = true, nil })}}, "m", 2, 2, 0, 0, 1, 0, 1, 1, 1, 0},
 		"clusters":              {[]pair{{row(1, cluster("t")), row(0, nil)}, {row(0, cluster("t")), row(0, nil)}, {row(1, cluster("u")), row(0, nil)}}, "m", 3, 2, 2, 0, 2, 0, 0, 2.0 / 3, 0, -2.0 / 3},
 		"not all have clusters": {[]pair{{row(1, cluster("t")), row(0, nil)}, {row(0, cluster("t")), row(0, nil)}, {row(1, nil), row(0, nil)}}, "m", 3, 3, 2, 0, 2, 0, 0, 2.0 / 3, 0, -2.0 / 3},
-		"per byte":              {[]pair{{row(-8, logprob), row(-4, logprob)}}, "m", 1, 1, 0, 1, 1, 0, 0, -2, -1, 1},
+		"per byte":              {[]pair{{row(-8, logprob), row(-4, logprob)}}, "perplexity", 1, 1, 0, 1, 1, 0, 0, -2, -1, 1},
 		"lower is better":       {[]pair{{row(0.75, nil), row(0.25, nil)}, {row(0.5, nil), row(0.5, nil)}}, "brier_score", 2, 2, 0, 1, 1, 0, 0, 0.625, 0.375, 0.25},
+		"another metric is not": {[]pair{{row(1, logprob), row(0, logprob)}}, "m", 1, 1, 1, 0, 1, 0, 0, 1, 0, -1},
 		"accuracy is not":       {[]pair{{row(1, logprob), row(0, logprob)}}, "acc", 1, 1, 1, 0, 1, 0, 0, 1, 0, -1},
 	} {
-		got, _ := comparePairs(c.list, c.metric, c.metric != "brier_score")
+		got, _ := comparePairs(c.list, c.metric, c.metric != "brier_score" && c.metric != "perplexity")
 		require.Equal(t, []int{c.n, c.clusters, c.lost, c.won}, []int{got.N, got.Clusters, got.Lost, got.Won}, name)
 		require.Equal(t, []int{c.changed, c.failed, c.cut}, []int{got.Changed, got.Failed, got.Cut}, name)
 		require.InDeltaSlice(t, []float64{c.baseline, c.candidate, c.change}, []float64{got.Baseline, got.Candidate, got.Mean}, 1e-12, name)

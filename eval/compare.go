@@ -274,9 +274,9 @@ func comparePairs(list []pair, metric string, higher bool) (Compared, []statisti
 			continue
 		}
 		unit := 1.0
-		if p.base.Logprob != 0 && metric != "acc" {
+		if p.base.Logprob != 0 && ofLogprobs[metric] {
 			unit = float64(max(1, len(p.base.Target)))
-		} else if !higher && p.base.Logprob == 0 {
+		} else if !higher {
 			unit, sign = -1, -1
 		}
 		base, cand = append(base, p.base.Scores[metric]/unit), append(cand, p.cand.Scores[metric]/unit)
@@ -297,6 +297,9 @@ func comparePairs(list []pair, metric string, higher bool) (Compared, []statisti
 	}
 	return c, observations(rows, base, cand)
 }
+
+// ofLogprobs are the metrics whose scores of rows are log-probabilities.
+var ofLogprobs = map[string]bool{"perplexity": true, "word_perplexity": true, "byte_perplexity": true, "bits_per_byte": true}
 
 // observations returns the differences of rows, or their sums by cluster. units has the number or
 // the cluster of each row.

@@ -65,7 +65,11 @@ func (s *Set) judgeRequests(answers map[string]*answer) ([]request, error) {
 			continue
 		}
 		for f := range s.Filters {
-			for n, text := range s.Filters[f].Apply(a.texts, &item.Prompt) {
+			filtered, err := s.Filters[f].Apply(a.texts, &item.Prompt)
+			if err != nil {
+				return nil, fmt.Errorf("filter the answer to row %d of task %s: %w", item.Number+1, s.Name, err)
+			}
+			for n, text := range filtered.Texts() {
 				prompt, err := s.Rubric.Prompt(item.Prompt.Row(), &item.Prompt, text)
 				if err != nil {
 					return nil, fmt.Errorf("make the judge's prompt: task %s: row %d: rubric: %w", s.Name, item.Number+1, err)

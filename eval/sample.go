@@ -8,6 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/ingot-run/ingot/eval/task"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // Sample is a line of a samples file: the answers and scores of a row after one of the task's
@@ -39,7 +42,9 @@ type Sample struct {
 	Scores    map[string]float64 `json:"scores"`            // by metric; for perplexities, the log-probability
 	Weights   map[string]float64 `json:"weights,omitempty"` // by metric: number of words, bytes or instructions of the row; see aggregate
 
-	statistics map[string][]float64 // by metric; see task.Corpus
+	statistics map[string][]float64     // by metric; see task.Corpus
+	items      map[string]ordered.Value // by metric that a Python function aggregates
+	by         map[string]*task.Metric  // metrics of the scores if a Python function computes them; nil for those of the task
 }
 
 // SamplesFile is the name of a task's samples file.

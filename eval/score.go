@@ -3,12 +3,14 @@ package eval
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/ingot-run/ingot/eval/task"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // Score scores the answers in the directory of a run. It writes the results and samples to that
@@ -41,7 +43,9 @@ func Score(folder string, sets []*Set, groups []task.Group, c Config) (*Results,
 		if err := writeLines(filepath.Join(folder, SamplesFile(s.Name)), samples); err != nil {
 			return nil, fmt.Errorf("write samples: %w", err)
 		}
-		r.add(s, samples)
+		if err := r.add(s, samples); err != nil {
+			return nil, err
+		}
 	}
 	r.addGroups(groups)
 	if err := writeJSON(filepath.Join(folder, ResultsFile), r); err != nil {
@@ -109,8 +113,10 @@ func (s *Set) sample(item *Item) Sample {
 		DocID: item.Number, Doc: item.Doc, Target: target, Context: p.Context, Filter: "none", Scores: map[string]float64{}, Cluster: item.Cluster,
 		DocHash: sum(string(item.Doc)), PromptHash: sum(append([]string{p.Context}, p.Choices...)...), TargetHash: sum(target),
 	}
-	for _, m := range s.Metrics {
-		sample.Metrics = append(sample.Metrics, m.Name)
+	for i := range s.Metrics {
+		if m := &s.Metrics[i]; !m.Computed() || s.Type == task.MultipleChoice {
+			sample.Metrics = append(sample.Metrics, m.Name)
+		}
 	}
 	return sample
 }
@@ -123,7 +129,13 @@ func indicator(b bool) float64 {
 }
 
 func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[string]*answer) Sample {
-	base.Filter, base.Filtered, base.Scores, base.statistics = p.Name, p.Apply(base.Responses, &item.Prompt), map[string]float64{}, map[string][]float64{}
+	base.Filter, base.Scores, base.statistics, base.items = p.Name, map[string]float64{}, map[string][]float64{}, map[string]ordered.Value{}
+	filtered, err := p.Apply(base.Responses, &item.Prompt)
+	if err != nil {
+		base.Failed = err.Error()
+		return base
+	}
+	base.Filtered = filtered.Texts()
 	if s.Type == task.Judge {
 		return s.judged(base, item, judged)
 	}
@@ -131,11 +143,17 @@ func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[st
 		return s.followed(base, item)
 	}
 	if item.Prompt.Score != nil {
-		return base.scoredBy(item, task.Response{Answers: base.Filtered})
+		return s.scoredBy(base, item, task.Response{Answers: base.Filtered, Filtered: filtered.Value()})
 	}
 	n := len(base.Filtered)
 	for i := range s.Metrics {
 		m := &s.Metrics[i]
+		if m.Computed() {
+			if base.compute(m, item, filtered); base.Failed != "" {
+				return base
+			}
+			continue
+		}
 		if c := m.Corpus(); c != nil {
 			if n != 1 || len(item.Prompt.Targets) != 1 {
 				base.Failed = fmt.Sprintf("%s needs one answer and one target, but the row has %d and %d", m.Name, n, len(item.Prompt.Targets))
@@ -157,19 +175,55 @@ func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[st
 		default:
 			base.Scores[m.Name] = sum / float64(n)
 		}
+		if m.Aggregated() {
+			base.items[m.Name] = base.Scores[m.Name]
+		}
 	}
 	return base
 }
 
 // scoredBy returns the sample with the scores of the task's own metrics.
-func (s Sample) scoredBy(item *Item, r task.Response) Sample {
+func (s *Set) scoredBy(base Sample, item *Item, r task.Response) Sample {
 	scores, err := item.Prompt.Score(r)
 	if err != nil {
-		s.Failed = err.Error()
-		return s
+		base.Failed = err.Error()
+		return base
 	}
-	s.Scores, s.Weights, s.Undecided = scores.Values, scores.Weights, scores.Undecided
-	return s
+	base.Scores, base.Weights, base.Undecided = scores.Values, scores.Weights, scores.Undecided
+	base.statistics, base.items = map[string][]float64{}, map[string]ordered.Value{}
+	if scores.Items != nil { // the function is one in Python
+		base.by, base.Metrics = map[string]*task.Metric{}, nil
+		base.addComputed(&scores, s.Metric)
+	}
+	return base
+}
+
+// compute adds the scores of a metric that a Python function computes or aggregates.
+func (s *Sample) compute(m *task.Metric, item *Item, given task.Filtered) {
+	scores, err := m.Compute(&item.Prompt, given)
+	if err != nil {
+		s.Failed = err.Error()
+		return
+	}
+	if s.by == nil {
+		s.by = map[string]*task.Metric{}
+	}
+	s.addComputed(&scores, m.As)
+}
+
+// addComputed adds scores of a Python function. metricOf returns the metric of a name.
+func (s *Sample) addComputed(scores *task.Scores, metricOf func(name string) *task.Metric) {
+	maps.Copy(s.Scores, scores.Values)
+	maps.Copy(s.items, scores.Items)
+	for name, statistics := range scores.Statistics {
+		s.addStatistics(name, metricOf(name).Corpus(), statistics)
+	}
+	for _, name := range scores.Names() {
+		s.by[name] = metricOf(name)
+		if !slices.Contains(s.Metrics, name) {
+			s.Metrics = append(s.Metrics, name)
+		}
+	}
 }
 
 func (s *Sample) addStatistics(metric string, c *task.Corpus, statistics []float64) {
@@ -198,7 +252,7 @@ func (s *Set) followed(base Sample, item *Item) Sample {
 
 func (s *Set) choice(base Sample, item *Item, given []*answer) Sample {
 	p := &item.Prompt
-	base.Responses, base.statistics = nil, map[string][]float64{}
+	base.Responses, base.statistics, base.items = nil, map[string][]float64{}, map[string]ordered.Value{}
 	for i, a := range given {
 		text := p.ContextOf(i) + p.Choices[i]
 		a.logprobs.align(text)
@@ -214,12 +268,18 @@ func (s *Set) choice(base Sample, item *Item, given []*answer) Sample {
 		base.Logprobs, base.Choices = append(base.Logprobs, total), append(base.Choices, s.choiceText(p, i))
 	}
 	if p.Score != nil {
-		return base.scoredBy(item, task.Response{Logprobs: base.Logprobs, Greedy: base.Greedy})
+		return s.scoredBy(base, item, task.Response{Logprobs: base.Logprobs, Greedy: base.Greedy})
 	}
 	plain := func(i int) string { return base.Choices[i] }
-	for _, m := range s.Metrics {
+	for i := range s.Metrics {
+		m := &s.Metrics[i]
+		if passed, ok := m.Passed(p, base.Logprobs); ok && m.Aggregated() {
+			base.items[m.Name] = passed
+		}
 		var size func(i int) int
 		switch m.Name {
+		case "likelihood":
+			continue
 		case "acc_norm":
 			size = func(i int) int { return length(plain(i)) }
 		case "acc_bytes":
@@ -233,6 +293,9 @@ func (s *Set) choice(base Sample, item *Item, given []*answer) Sample {
 		}
 		best := task.Likeliest(base.Logprobs, size)
 		base.Scores[m.Name] = indicator(best == p.Right || slices.Contains(p.Rights, best))
+		if m.Aggregated() && base.items[m.Name] == nil {
+			base.items[m.Name] = base.Scores[m.Name]
+		}
 		if c := m.Corpus(); c != nil {
 			base.addStatistics(m.Name, c, c.Choice(p.Right, best))
 		}
@@ -260,14 +323,15 @@ func (s *Set) likelihood(base Sample, item *Item, a *answer) Sample {
 	if p.Counted != "" {
 		text = p.Counted
 	}
+	base.Logprob, base.Greedy = total, []bool{greedy}
 	if p.Score != nil {
 		r := task.Response{Logprobs: []float64{total}}
 		if s.Type == task.LogLikelihood {
 			r.Greedy = []bool{greedy}
 		}
-		return base.scoredBy(item, r)
+		return s.scoredBy(base, item, r)
 	}
-	base.Logprob, base.Greedy, base.Weights = total, []bool{greedy}, map[string]float64{}
+	base.Weights = map[string]float64{}
 	for _, m := range s.Metrics {
 		switch m.Name {
 		case "acc":

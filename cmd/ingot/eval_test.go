@@ -291,7 +291,7 @@ func TestTrustTaskCode(t *testing.T) {
 	}
 	r := evaluate()
 	require.Equal(t, exitFailure, r.code)
-	require.Contains(t, r.stderr, `doc_to_text: the Python function "ask.loudly" is not supported: --trust-task-code runs it with python3`)
+	require.Contains(t, r.stderr, `the Python function "ask.loudly" is not supported: --trust-task-code runs it with python3`)
 	r = evaluate("--trust-task-code=yes")
 	require.Equal(t, exitUsage, r.code)
 	require.Contains(t, r.stderr, `--trust-task-code is "yes"`)

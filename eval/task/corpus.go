@@ -28,24 +28,24 @@ type Corpus struct {
 	Row float64
 }
 
-// corpora are the metrics of a Corpus, by name.
+// corpora are the metrics of a Corpus, by aggregation.
 var corpora = map[string]*Corpus{
 	"bleu":   {Answer: func(a, t string) []float64 { return bleuStatistics(bleuTokens(a), bleuTokens(t)) }, Value: bleu, Slow: true, Row: 100},
 	"chrf":   {Answer: func(a, t string) []float64 { return chrfStatistics(a, t, 0) }, Value: chrf, Slow: true, Row: 100},
 	"chrf++": {Answer: func(a, t string) []float64 { return chrfStatistics(a, t, 2) }, Value: chrf, Slow: true, Row: 100},
 	"ter":    {Answer: terStatistics, Value: ter, Slow: true, Row: 100},
 	"f1":     {Choice: f1Statistics, Value: f1},
-	"mcc":    {Choice: mccStatistics, Value: mcc},
 
-	"f1 weighted_f1": {Choice: classStatistics, Value: weightedF1, Uncertain: true},
+	"matthews_corrcoef": {Choice: mccStatistics, Value: mcc},
+	"weighted_f1":       {Choice: classStatistics, Value: weightedF1, Uncertain: true},
 }
 
 // Corpus returns how the metric is computed if it is not the mean of the scores of rows, else nil.
 func (m *Metric) Corpus() *Corpus {
-	if c := corpora[m.Name+" "+m.Aggregation]; c != nil {
-		return c
+	if m.aggregate != nil {
+		return nil
 	}
-	return corpora[m.Name]
+	return corpora[m.Aggregation]
 }
 
 // bleuOrder is the length of the longest n-grams of BLEU.
@@ -311,7 +311,7 @@ var needsRight = map[string]bool{"f1": true, "mcc": true, "brier_score": true, "
 // NeedsRight returns the name of a metric that needs a right choice in every row, or an empty text.
 func (t *Task) NeedsRight() string {
 	for _, m := range t.Metrics {
-		if t.Type == MultipleChoice && needsRight[m.Name] {
+		if t.Type == MultipleChoice && needsRight[m.Name] && m.aggregate == nil && t.results.score == nil {
 			return m.Name
 		}
 	}

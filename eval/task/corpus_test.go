@@ -23,13 +23,14 @@ func TestScoresOfSentences(t *testing.T) {
 	require.NotEmpty(t, all)
 	for _, c := range all {
 		for _, name := range []string{"bleu", "chrf", "chrf++", "ter"} {
-			m := Metric{Name: name}
+			m := Metric{Name: name, Aggregation: name}
 			corpus := m.Corpus()
 			require.InDelta(t, c.Scores[name], corpus.Value(corpus.Answer(c.Answer, c.Target)), 1e-9, "%s of %q for %q", name, c.Answer, c.Target)
 		}
 		a, b := rougeTokens(c.Answer), rougeTokens(c.Target)
 		require.InDelta(t, c.Scores["rouge1"], 100*rougeN(a, b, 1), 1e-9, "%q for %q", c.Answer, c.Target)
 		require.InDelta(t, c.Scores["rouge2"], 100*rougeN(a, b, 2), 1e-9, "%q for %q", c.Answer, c.Target)
+		require.InDelta(t, c.Scores["rougeL"], 100*rougeL(a, b), 1e-9, "%q for %q", c.Answer, c.Target)
 		require.InDelta(t, c.Scores["rougeLsum"], 100*rougeLSum(c.Answer, c.Target), 1e-9, "%q for %q", c.Answer, c.Target)
 	}
 }

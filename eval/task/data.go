@@ -78,7 +78,7 @@ func (r *reader) defaultFilter() {
 		several = several || m.K > 0
 	}
 	if !several {
-		p.filters = []filter{takeFirst}
+		p.steps = []step{{filter: takeFirst, first: true}}
 	}
 	t.Filters = []Pipeline{p}
 }

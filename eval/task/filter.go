@@ -10,25 +10,73 @@ import (
 	"github.com/dlclark/regexp2/v2"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/ingot-run/ingot/engine/jinja"
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // Pipeline is a sequence of filters for the answers to a row. If a task has several pipelines, a
 // row gets separate scores for each.
 type Pipeline struct {
-	Name    string
-	filters []filter
+	Name  string
+	steps []step
+}
+
+// step is a filter: one of this package, or a function in Python.
+type step struct {
+	filter filter
+	first  bool // the filter takes the first answer, which is no list any more
+	python func(given Filtered, row *ordered.Object) (Filtered, error)
 }
 
 // filter takes the answers to a row and returns the changed ones.
 type filter func(answers []string, row *ordered.Object) []string
 
-// Apply applies all filters of the pipeline to the answers to a prompt and returns the result.
-func (p *Pipeline) Apply(answers []string, to *Prompt) []string {
-	for _, f := range p.filters {
-		answers = f(answers, to.row)
+// Filtered are the answers to a row after filters. Filters in Python may make other values of
+// texts.
+type Filtered struct {
+	Values []ordered.Value
+	One    bool // a filter has taken one answer, so that Values are not a list in the harness
+}
+
+// Texts returns the answers as texts.
+func (f Filtered) Texts() []string {
+	list := make([]string, len(f.Values))
+	for i, v := range f.Values {
+		list[i] = jinja.Str(v)
 	}
-	return answers
+	return list
+}
+
+// Value returns the answers as functions in Python get them: a list, or the only answer.
+func (f Filtered) Value() ordered.Value {
+	if f.One && len(f.Values) == 1 {
+		return f.Values[0]
+	}
+	return f.Values
+}
+
+// Apply applies all filters of the pipeline to the answers to a prompt.
+func (p *Pipeline) Apply(answers []string, to *Prompt) (Filtered, error) {
+	f := Filtered{Values: valuesOf(answers)}
+	for _, s := range p.steps {
+		if s.python == nil {
+			f = Filtered{valuesOf(s.filter(f.Texts(), to.row)), f.One || s.first}
+			continue
+		}
+		var err error
+		if f, err = s.python(f, to.row); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+func valuesOf(texts []string) []ordered.Value {
+	list := make([]ordered.Value, len(texts))
+	for i, text := range texts {
+		list[i] = text
+	}
+	return list
 }
 
 // noMatch is the result of a regex filter that finds nothing, if the filter sets no other fallback.
@@ -56,8 +104,8 @@ type filterSettings struct {
 // filters reads the key filter_list.
 func (r *reader) filters(n *yaml.Node) error {
 	var list []struct {
-		Name   string           `yaml:"name"`
-		Filter []filterSettings `yaml:"filter"`
+		Name   string      `yaml:"name"`
+		Filter []yaml.Node `yaml:"filter"`
 	}
 	if err := n.Decode(&list); err != nil {
 		return err
@@ -68,15 +116,32 @@ func (r *reader) filters(n *yaml.Node) error {
 		}
 		p := Pipeline{Name: l.Name}
 		for i := range l.Filter {
-			f, err := l.Filter[i].filter()
+			s, name, err := r.step(&l.Filter[i])
 			if err != nil {
-				return fmt.Errorf("filter %q of %q: %w", l.Filter[i].Function, l.Name, err)
+				return fmt.Errorf("filter %q of %q: %w", name, l.Name, err)
 			}
-			p.filters = append(p.filters, f)
+			p.steps = append(p.steps, s)
 		}
 		r.task.Filters = append(r.task.Filters, p)
 	}
 	return nil
+}
+
+// step reads a filter. name is that of its function.
+func (r *reader) step(n *yaml.Node) (made step, name string, err error) {
+	name, settings, err := pythonFilter(n)
+	switch {
+	case err != nil:
+		return step{}, name, err
+	case name != "":
+		return r.pythonStep(name, settings), name, nil
+	}
+	var s filterSettings
+	if err := n.Decode(&s); err != nil {
+		return step{}, s.Function, err
+	}
+	f, err := s.filter()
+	return step{filter: f, first: s.Function == "take_first"}, s.Function, err
 }
 
 // filter returns the filter with these settings.
@@ -108,6 +173,8 @@ func (s *filterSettings) filter() (filter, error) {
 		return each(strings.TrimSpace), nil
 	case "lowercase":
 		return each(strings.ToLower), nil
+	case "format_span":
+		return each(spans), nil
 	case "uppercase":
 		return each(strings.ToUpper), nil
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 func TestFilters(t *testing.T) {
@@ -18,7 +20,7 @@ func TestFilters(t *testing.T) {
 		"of one answer":                         {"{function: majority_vote}", []string{"a"}, []string{"a"}},
 		"of no answers":                         {"{function: majority_vote}", nil, []string{}},
 		"the first":                             {"{function: take_first}", []string{"a", "b"}, []string{"a"}},
-		"the first of none":                     {"{function: take_first}", nil, nil},
+		"the first of none":                     {"{function: take_first}", nil, []string{}},
 		"the first two":                         {"{function: take_first_k, k: 2}", []string{"a", "b", "c"}, []string{"a", "b"}},
 		"the first two of one":                  {"{function: take_first_k, k: 2}", []string{"a"}, []string{"a"}},
 		"white space":                           {"{function: remove_whitespace}", []string{" \t\n\r\v\fa b ", "c"}, []string{"a b", "c"}},
@@ -40,11 +42,19 @@ func TestFilters(t *testing.T) {
 			t.Parallel()
 			task := written(t, plainTask+"filter_list: [{name: f, filter: ["+c.filters+"]}]")
 			require.Equal(t, "f", task.Filters[0].Name)
-			require.Equal(t, c.wants, task.Filters[0].Apply(c.answers, &Prompt{}))
+			require.Equal(t, c.wants, apply(t, &task.Filters[0], c.answers, nil))
 		})
 	}
 	task := written(t, plainTask)
 	require.Len(t, task.Filters, 1)
 	require.Equal(t, "none", task.Filters[0].Name)
-	require.Equal(t, []string{"a"}, task.Filters[0].Apply([]string{"a"}, &Prompt{}))
+	require.Equal(t, []string{"a"}, apply(t, &task.Filters[0], []string{"a"}, nil))
+}
+
+// apply returns the answers after a pipeline of filters.
+func apply(t *testing.T, p *Pipeline, answers []string, row *ordered.Object) []string {
+	t.Helper()
+	f, err := p.Apply(answers, &Prompt{row: row})
+	require.NoError(t, err)
+	return f.Texts()
 }

@@ -2,8 +2,10 @@ package task
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -22,6 +24,7 @@ type rowsFunction func(rows []*ordered.Object) ([]*ordered.Object, error)
 
 // resultsFunction scores rows with metrics of its own: the key process_results.
 type resultsFunction struct {
+	python  bool                                                  // the function is one in Python
 	partial bool                                                  // some scores are not the harness's: if Python functions may run, they do
 	metrics map[string]string                                     // aggregation of each metric
 	prepare func(row *ordered.Object, p *Prompt) error            // adds to a prompt what scoring needs; nil for nothing
@@ -30,16 +33,34 @@ type resultsFunction struct {
 
 // Scores are the scores of a row by the task's own metrics.
 type Scores struct {
-	Values    map[string]float64 // by metric
-	Weights   map[string]float64 // by metric whose scores are weighted
-	Undecided []string           // metrics whose value may not be the harness's
+	Values     map[string]float64       // by metric
+	Weights    map[string]float64       // by metric whose scores are weighted
+	Undecided  []string                 // metrics whose value may not be the harness's
+	Statistics map[string][]float64     // by metric that a Corpus computes
+	Items      map[string]ordered.Value // by metric that a Python function aggregates
+}
+
+// Names returns the names of the metrics, in order.
+func (s *Scores) Names() []string {
+	all := map[string]bool{}
+	for name := range s.Values {
+		all[name] = true
+	}
+	for name := range s.Statistics {
+		all[name] = true
+	}
+	for name := range s.Items {
+		all[name] = true
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 // Response is what a model gave for a row.
 type Response struct {
-	Answers  []string  // after the filters, if answers are generated
-	Logprobs []float64 // log-probabilities of the choices or of the target
-	Greedy   []bool    // whether each token of these is the likeliest; nil for whole texts
+	Answers  []string      // after the filters, if answers are generated
+	Filtered ordered.Value // the same as functions in Python get it: a list, or the only answer; nil for Answers
+	Logprobs []float64     // log-probabilities of the choices or of the target
+	Greedy   []bool        // whether each token of these is the likeliest; nil for whole texts
 }
 
 // Answer returns the first answer.
@@ -99,24 +120,18 @@ func functionName(n *yaml.Node) (name string, ok bool) {
 }
 
 // findFunction returns the function of a task that is of type T.
-func findFunction[T any](r *reader, name string) (T, error) {
+func findFunction[T any](r *reader, name string) T {
 	found, err := knownFunction[T](r.task.Name, name)
 	known, _ := any(found).(resultsFunction)
-	switch {
-	case err == nil && (r.python == nil || !known.partial):
-		return found, nil
-	case r.python == nil:
-		return found, fmt.Errorf("%w: --trust-task-code runs it with python3", err)
+	if err == nil && (r.python == nil || !known.partial) {
+		return found
 	}
-	file, function := r.pythonFile(name)
+	file, _ := r.pythonFile(name)
 	if _, missing := os.Stat(file); missing != nil && err == nil {
-		return found, nil
+		return found
 	}
-	if err := r.python.Start(); err != nil {
-		return found, fmt.Errorf("run the Python function %q: %w", name, err)
-	}
-	made, _ := pythonFunction(r.python, any(found), file, function).(T)
-	return made, nil
+	made, _ := pythonFunction(r.call(name), any(found), r.task).(T)
+	return made
 }
 
 // knownFunction returns a function of the table.

@@ -209,7 +209,7 @@ func TestBuiltin(t *testing.T) {
 		for i := range theirs.Filters {
 			require.Equal(t, theirs.Filters[i].Name, ours.Filters[i].Name)
 			for _, answer := range []string{"so it is 1,204.\n#### 1,204", "$5 and 17", "none"} {
-				require.Equal(t, theirs.Filters[i].Apply([]string{answer}, &Prompt{}), ours.Filters[i].Apply([]string{answer}, &Prompt{}))
+				require.Equal(t, apply(t, &theirs.Filters[i], []string{answer}, nil), apply(t, &ours.Filters[i], []string{answer}, nil))
 			}
 		}
 		require.Equal(t, names(theirs.Metrics), names(ours.Metrics), name)

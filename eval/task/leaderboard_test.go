@@ -21,7 +21,7 @@ func TestFunctionsOfTheLeaderboard(t *testing.T) {
 	}
 	_, err := load("other", "doc_to_choice: [a]\n")
 	require.ErrorIs(t, err, ErrUnsupported)
-	require.ErrorContains(t, err, `doc_to_text: the Python function "utils.doc_to_text"`)
+	require.ErrorContains(t, err, `task.yaml: the Python function "utils.doc_to_text" is not supported`)
 	pro, err := load("leaderboard_mmlu_pro", "doc_to_choice: !function utils.doc_to_choice\n")
 	require.NoError(t, err)
 	musr, err := load("leaderboard_musr_team_allocation", "doc_to_choice: '{{choices}}'\n")

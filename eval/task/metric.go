@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"github.com/dlclark/regexp2/v2"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // Metric defines the score of a row and how the scores of all rows are aggregated.
@@ -21,6 +24,10 @@ type Metric struct {
 	Aggregation  string
 	HigherBetter bool
 	K            int // for pass@k: the number of answers of which at least one must be right; 0 for other metrics
+
+	function  pythonCall      // the metric is a Python function; nil if it is one of this package
+	settings  *ordered.Object // of function
+	aggregate pythonCall      // a Python function aggregates the values of rows; nil for one of this package
 
 	check                                      string // for pass@k: name of the metric that decides whether an answer is right
 	schema                                     *jsonschema.Schema
@@ -33,7 +40,7 @@ type Metric struct {
 var metrics = map[Type]map[string]string{
 	Generate: {
 		"exact_match": "mean", "contains": "mean", "numeric_match": "mean", "pass@k": "mean", "json_valid": "mean", "json_schema": "mean", "json_match": "mean",
-		"bleu": "bleu", "chrf": "chrf", "chrf++": "chrf++", "ter": "ter",
+		"bleu": "bleu", "chrf": "chrf", "chrf++": "chrf++", "ter": "ter", "rouge1": "mean", "rouge2": "mean", "rougeL": "mean", "rougeLsum": "mean",
 	},
 	Judge: {"judge_score": "mean"},
 	MultipleChoice: {
@@ -41,6 +48,28 @@ var metrics = map[Type]map[string]string{
 	},
 	LogLikelihood: {"acc": "mean", "perplexity": "perplexity"},
 	Perplexity:    {"word_perplexity": "weighted_perplexity", "byte_perplexity": "weighted_perplexity", "bits_per_byte": "bits_per_byte"},
+}
+
+// passed are the metrics whose values the harness only passes to the aggregation.
+var passed = map[Type]map[string]bool{
+	Generate: {
+		"acc": true, "acc_norm": true, "acc_bytes": true, "f1": true, "mcc": true, "brier_score": true, "perplexity": true, "likelihood": true,
+		"bleu": true, "chrf": true, "chrf++": true, "ter": true,
+	},
+	MultipleChoice: {"f1": true, "mcc": true, "brier_score": true, "likelihood": true},
+}
+
+// defaultAggregations are the harness's aggregations of metrics that a task gives none.
+var defaultAggregations = map[string]string{
+	"acc": "mean", "acc_norm": "mean", "acc_bytes": "mean", "acc_mutual_info": "mean", "exact_match": "mean", "likelihood": "mean",
+	"perplexity": "perplexity", "word_perplexity": "weighted_perplexity", "byte_perplexity": "weighted_perplexity", "bits_per_byte": "bits_per_byte",
+	"brier_score": "brier_score", "mcc": "matthews_corrcoef", "f1": "f1", "bleu": "bleu", "chrf": "chrf", "chrf++": "chrf++", "ter": "ter",
+}
+
+// aggregations are the aggregations that metrics computed by Python functions can have.
+var aggregations = map[string]bool{
+	"mean": true, "nanmean": true, "median": true, "perplexity": true, "weighted_perplexity": true, "bits_per_byte": true, "weighted_mean": true,
+	"f1": true, "matthews_corrcoef": true, "weighted_f1": true, "bleu": true, "chrf": true, "chrf++": true, "ter": true,
 }
 
 // defaultMetrics maps each type of task to the metrics of a task that names none.
@@ -59,9 +88,6 @@ func (r *reader) metrics(n *yaml.Node) error {
 		return errors.New("the value must be a list of metrics")
 	}
 	for _, each := range n.Content {
-		if name, ok := functionName(each); ok {
-			return unsupportedFunction(name)
-		}
 		list, err := r.metric(each)
 		if err != nil {
 			return err
@@ -91,29 +117,64 @@ func (r *reader) metric(n *yaml.Node) ([]Metric, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := 0; i+1 < len(pairs); i += 2 {
+	m.function, m.settings, err = r.metricFunction(pairs)
+	for i := 0; i+1 < len(pairs) && err == nil; i += 2 {
 		key, value := pairs[i].Value, pairs[i+1]
 		name, isFunction := functionName(value)
-		aggregation := aggregationFunctions[name]
 		target, known := targets[key]
 		switch {
+		case isFunction && key == "metric":
+			m.Name = name[strings.LastIndex(name, ".")+1:]
+		case isFunction && key == "aggregation":
+			if m.Aggregation = aggregationFunctions[name]; m.Aggregation == "" {
+				m.Aggregation, m.aggregate = name, r.call(name)
+			}
+		case m.function != nil && !metricKeys[key]:
 		case !known:
 			return nil, unsupported("setting %q of a metric", key)
-		case isFunction && (key == "metric" || key == "aggregation" && aggregation == ""):
-			return nil, unsupportedFunction(name)
-		case isFunction && key == "aggregation":
-			m.Aggregation = aggregation
-			continue
+		default:
+			if err = store(value, target); err != nil {
+				err = fmt.Errorf("%s: %w", key, err)
+			}
 		}
-		if err := store(value, target); err != nil {
-			return nil, fmt.Errorf("%s: %w", key, err)
-		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	m.HigherBetter = higherBetter(m.Name)
 	if higher != nil {
 		m.HigherBetter = *higher
 	}
+	switch {
+	case m.function != nil:
+		return []Metric{m}, nil
+	case m.Name == "rouge" && cmp.Or(r.task.Type, Generate) == Generate:
+		return m.ofRouge(), nil
+	}
 	return m.withK(ks)
+}
+
+// metricKeys are the keys of a metric that are no settings of its Python function.
+var metricKeys = map[string]bool{"metric": true, "aggregation": true, "higher_is_better": true, "hf_evaluate": true}
+
+// metricFunction returns the Python function of a metric, or nil if it has none, and the settings
+// that the function gets.
+func (r *reader) metricFunction(pairs []*yaml.Node) (call pythonCall, settings *ordered.Object, err error) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if name, ok := functionName(pairs[i+1]); ok && pairs[i].Value == "metric" {
+			call, settings = r.call(name), ordered.NewObject()
+		}
+	}
+	for i := 0; i+1 < len(pairs) && settings != nil; i += 2 {
+		if key := pairs[i].Value; !metricKeys[key] {
+			v, err := valueOf(pairs[i+1])
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", key, err)
+			}
+			settings.Set(key, v)
+		}
+	}
+	return call, settings, nil
 }
 
 // ofChoices reads a setting that has no effect in the harness for metrics of choices, and does have
@@ -134,6 +195,14 @@ func truth(to *bool) func(*yaml.Node) error {
 		}
 		return n.Decode(to)
 	}
+}
+
+// ofRouge returns the metrics of ROUGE, which the metric rouge of the package evaluate gives.
+func (m *Metric) ofRouge() (list []Metric) {
+	for _, name := range slices.Sorted(maps.Keys(rouge)) {
+		list = append(list, *m.As(name))
+	}
+	return list
 }
 
 // withK returns a pass@k metric for each value of k. The values are in ks, unless the name of m has
@@ -201,11 +270,20 @@ func (r *reader) checkMetrics(known map[string]string) error {
 			return fmt.Errorf("metric %q occurs twice: remove one", m.Name)
 		}
 		aggregation, ok := known[name]
+		switch {
+		case t.results.python || m.function != nil:
+			aggregation = cmp.Or(m.Aggregation, defaultAggregations[m.Name], "mean")
+			if ok = aggregations[aggregation] || m.aggregate != nil; !ok {
+				return unsupported("aggregation %q of metric %q, which a Python function computes,", aggregation, m.Name)
+			}
+		case m.aggregate != nil:
+			ok = ok || passed[t.Type][m.Name]
+			aggregation = m.Aggregation
+		case m.Name == "f1" && m.Aggregation == "weighted_f1" && t.Type == MultipleChoice:
+			aggregation = m.Aggregation
+		}
 		if !ok {
 			return unsupported("metric %q of type %s", m.Name, t.Type)
-		}
-		if corpora[m.Name+" "+m.Aggregation] != nil {
-			aggregation = m.Aggregation
 		}
 		if m.Aggregation != "" && m.Aggregation != aggregation {
 			return unsupported("aggregation %q of metric %q", m.Aggregation, m.Name)
@@ -214,7 +292,7 @@ func (r *reader) checkMetrics(known map[string]string) error {
 		if m.K > t.Repeats {
 			return fmt.Errorf("metric %q needs %d answers to each row, but \"repeats\" is %d: raise repeats, or lower k", m.Name, m.K, t.Repeats)
 		}
-		if _, known := metrics[Generate][m.check]; m.check != "" && (!known || corpora[m.check] != nil || m.K == 0 || m.check == "pass@k") {
+		if _, known := metrics[Generate][m.check]; m.check != "" && (!known || corpora[metrics[Generate][m.check]] != nil || m.K == 0 || m.check == "pass@k") {
 			return fmt.Errorf("metric %q: check %q is not possible: only pass@k has a check, which is another metric of type generate_until, such as exact_match", m.Name, m.check)
 		}
 		if m.Name == "json_schema" && m.schema == nil {
@@ -320,6 +398,12 @@ func (m *Metric) Score(answer string, targets []string) float64 {
 			other, ok := lastNumber(t)
 			return ok && other == number
 		}))
+	case "rouge1", "rouge2", "rougeL", "rougeLsum":
+		best := 0.0
+		for _, t := range targets {
+			best = max(best, rouge[name](answer, t))
+		}
+		return best
 	case "json_valid", "json_schema":
 		return indicator(m.valid(answer))
 	case "json_match":

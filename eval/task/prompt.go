@@ -40,7 +40,8 @@ type Prompt struct {
 	// type are used.
 	Score func(r Response) (Scores, error)
 
-	row *ordered.Object
+	row  *ordered.Object
+	gold ordered.Value // the target, as functions in Python get it
 }
 
 // Prompt returns the prompt of a row. shots are the examples before it. All of them are rows that
@@ -65,7 +66,7 @@ func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, err
 	if err != nil {
 		return Prompt{}, err
 	}
-	p := Prompt{Right: -1, Choices: q.choices, Target: jinja.Str(q.target), row: row}
+	p := Prompt{Right: -1, Choices: q.choices, Target: jinja.Str(q.target), row: row, gold: q.target}
 	if t.results.prepare != nil {
 		err = t.results.prepare(row, &p)
 	}
@@ -236,7 +237,7 @@ func (t *Task) expect(p *Prompt, q *question) (err error) {
 		if _, text := q.target.(string); err != nil || i < 0 || text {
 			return fmt.Errorf("doc_to_target: %q is not the number of one of the %d choices", textOf(q.target), len(q.choices))
 		}
-		p.Targets, p.Choices = []string{q.choices[i]}, nil
+		p.Targets, p.Choices, p.gold = []string{q.choices[i]}, nil, q.choices[i]
 	default:
 		p.Targets = accepted(q.target)
 		if t.Type == LogLikelihood && len(p.Targets) == 0 {

@@ -26,15 +26,18 @@ func TestResultsOfPython(t *testing.T) {
 	} {
 		require.Equal(t, c.want, c.r.results())
 	}
-	s, err := pythonScores(parse(t, []byte(`{"acc": true, "n": 3, "x": 0.5, "no": false, "each": [1, 0, 1, true]}`)))
+	scores := func(text string) (Scores, error) {
+		return pythonScores(parse(t, []byte(`{"scores": `+text+`, "items": {}}`)), (&Task{}).Metric)
+	}
+	s, err := scores(`{"acc": true, "n": 3, "x": 0.5, "no": false, "each": [1, 0, 1, true], "none": null}`)
 	require.NoError(t, err)
 	require.Equal(t, map[string]float64{"acc": 1, "n": 3, "x": 0.5, "no": 0, "each": 0.75}, s.Values)
 	require.Equal(t, map[string]float64{"each": 4}, s.Weights)
 	for text, says := range map[string]string{`{"acc": "1"}`: `returned 1 as the score "acc"`, `{"acc": [null]}`: `returned [null] as the score "acc"`} {
-		_, err := pythonScores(parse(t, []byte(text)))
+		_, err := scores(text)
 		require.ErrorContains(t, err, says)
 	}
-	_, err = pythonScores(list{})
+	_, err = pythonScores(list{}, nil)
 	require.ErrorContains(t, err, "did not return a dictionary")
 }
 
@@ -91,11 +94,11 @@ func TestMultipleChoiceLetters(t *testing.T) {
 		{`regex_pattern: '(\([A-Z]\))', fallback: none`, "?", "none"},
 	} {
 		task := written(t, plainTask+"filter_list: [{name: f, filter: [{function: multi_choice_regex, "+c.settings+"}]}]")
-		require.Equal(t, []string{c.want}, task.Filters[0].Apply([]string{c.answer}, &Prompt{row: row}), "%+v", c)
+		require.Equal(t, []string{c.want}, apply(t, &task.Filters[0], []string{c.answer}, row), "%+v", c)
 	}
 	task := written(t, plainTask+"filter_list: [{name: f, filter: [{function: multi_choice_regex, regex_pattern: '(\\([A-Z]\\))'}]}]")
-	require.Equal(t, []string{"(B)", "[invalid]"}, task.Filters[0].Apply([]string{"(B)", "B"}, &Prompt{row: ordered.NewObject()}), "a row without choices")
+	require.Equal(t, []string{"(B)", "[invalid]"}, apply(t, &task.Filters[0], []string{"(B)", "B"}, ordered.NewObject()), "a row without choices")
 	mapped := written(t, plainTask+"filter_list: [{name: f, filter: [{function: map, mapping_dict: {a: b}}]}, {name: g, filter: [{function: map, mapping_dict: {a: b}, default_value: c}]}]")
-	require.Equal(t, []string{"b", "None"}, mapped.Filters[0].Apply([]string{"a", "x"}, &Prompt{}))
-	require.Equal(t, []string{"b", "c"}, mapped.Filters[1].Apply([]string{"a", "x"}, &Prompt{}))
+	require.Equal(t, []string{"b", "None"}, apply(t, &mapped.Filters[0], []string{"a", "x"}, nil))
+	require.Equal(t, []string{"b", "c"}, apply(t, &mapped.Filters[1], []string{"a", "x"}, nil))
 }

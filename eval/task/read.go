@@ -87,33 +87,56 @@ func readKeys(path string, within []string) (map[string]*keyValue, error) {
 	if len(document.Content) != 1 || document.Content[0].Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("read task %s: the file is not a YAML mapping (KEY: VALUE)", path)
 	}
+	keepLast(&document)
 	keys := map[string]*keyValue{}
 	pairs := document.Content[0].Content
 	for i := 0; i+1 < len(pairs); i += 2 {
-		name := pairs[i].Value
-		if keys[name] != nil {
-			return nil, fmt.Errorf("read task %s:%d: %s: the file has the key twice: remove one", path, pairs[i].Line, name)
-		}
-		keys[name] = &keyValue{pairs[i+1], path}
+		keys[pairs[i].Value] = &keyValue{pairs[i+1], path}
 	}
 	included, ok := keys["include"]
 	if !ok {
 		return keys, nil
 	}
 	delete(keys, "include")
-	if included.Kind != yaml.ScalarNode || included.Value == "" {
-		return nil, fmt.Errorf("read task %s:%d: include: the value must be the path of one file", path, included.Line)
+	files, err := texts(included.Node)
+	if err != nil || len(files) == 0 || slices.Contains(files, "") {
+		return nil, fmt.Errorf("read task %s:%d: include: the value must be the path of a file, or a list of paths", path, included.Line)
 	}
-	other := relativeTo(filepath.Dir(path), included.Value)
-	if isBuiltin(path) {
-		other = strings.TrimSuffix(other, ".yaml")
-	}
-	all, err := readKeys(other, append(within, path))
-	if err != nil {
-		return nil, err
+	all := map[string]*keyValue{}
+	for _, file := range files {
+		other := relativeTo(filepath.Dir(path), file)
+		if isBuiltin(path) {
+			other = strings.TrimSuffix(other, ".yaml")
+		}
+		of, err := readKeys(other, append(within, path))
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, of)
 	}
 	maps.Copy(all, keys)
 	return all, nil
+}
+
+// keepLast removes the keys of mappings that occur again in the same mapping: as in the harness,
+// the last value counts.
+func keepLast(n *yaml.Node) {
+	if n.Kind == yaml.MappingNode {
+		last := map[string]int{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			last[n.Content[i].Value] = i
+		}
+		var kept []*yaml.Node
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if key := n.Content[i]; key.Kind != yaml.ScalarNode || last[key.Value] == i {
+				kept = append(kept, key, n.Content[i+1])
+			}
+		}
+		n.Content = kept
+	}
+	for _, each := range n.Content {
+		keepLast(each)
+	}
 }
 
 // readFile returns the text of a task file, or of a built-in task if path is the name of one.
@@ -149,7 +172,8 @@ type reader struct {
 	folder string
 	here   string // folder of the file with the key that is read: a file that the task includes may be elsewhere
 	python *taskcode.Process
-	until  bool // the task has stop strings
+	until  bool     // the task has stop strings
+	called []string // names of Python functions that this package lacks
 
 	dataset   string            // value of dataset_path
 	dataFiles map[string]string // path of the file of each split
@@ -159,7 +183,7 @@ type reader struct {
 // the rows as files, and keys that do not change prompts or scores.
 var ignored = []string{
 	"tag", "task_alias", "dataset_name",
-	"should_decontaminate", "doc_to_decontamination_query", "group_alias",
+	"should_decontaminate", "doc_to_decontamination_query", "group_alias", "custom_dataset",
 }
 
 // withFunctions lists keys whose value can be a Python function.
@@ -192,7 +216,17 @@ func (r *reader) targets() map[string]any {
 		"training_split": &t.Splits.Training, "validation_split": &t.Splits.Validation, "test_split": &t.Splits.Test, "fewshot_split": &t.Splits.Shots,
 		"dataset_path": &r.dataset, "dataset_kwargs": r.files, "gen_prefix": t.Prefix.read, "fewshot_as_multiturn": &t.Multiturn,
 		"cluster": &t.Cluster, "margin": &t.Margin, "chat": &t.Chat, "group": isGroup, "aggregate_metric_list": isGroup,
+		"unsafe_code": r.unsafe,
 	}
+}
+
+// unsafe reads the key unsafe_code: the task runs programs that a model has written.
+func (r *reader) unsafe(n *yaml.Node) error {
+	var runs bool
+	if err := n.Decode(&runs); err != nil || !runs || r.python != nil {
+		return err
+	}
+	return fmt.Errorf("the task runs programs that the model has written, which is %w without --trust-task-code", ErrUnsupported)
 }
 
 // field returns a function that reads a field: a value, or the name of a Python function.
@@ -212,7 +246,7 @@ func functionTo[T any](r *reader, to *T) func(*yaml.Node) error {
 		name, ok := functionName(n)
 		switch {
 		case ok:
-			*to, err = findFunction[T](r, name)
+			*to = findFunction[T](r, name)
 		case n.Tag != "!!null":
 			err = errors.New("the value must be a Python function (!function module.name)")
 		}
@@ -238,14 +272,9 @@ func store(n *yaml.Node, target any) error {
 // supported; kind describes the keys in an error.
 func storeAll(n *yaml.Node, kind string, targets map[string]any) error {
 	pairs, err := mapping(n)
-	seen := map[string]bool{}
 	for i := 0; err == nil && i+1 < len(pairs); i += 2 {
 		name := pairs[i].Value
 		target, ok := targets[name]
-		if seen[name] {
-			return fmt.Errorf("%s: the key occurs twice: remove one", name)
-		}
-		seen[name] = true
 		if !ok {
 			return fmt.Errorf("%s: %w", name, unsupported("%s", kind))
 		}
@@ -352,8 +381,33 @@ func (r *reader) objects(n *yaml.Node) ([]*ordered.Object, error) {
 	return list, nil
 }
 
-// valueOf converts a YAML value to the types of package ordered.
+// valueOf converts a YAML value to the types of package ordered. Mappings keep the order of their
+// keys.
 func valueOf(n *yaml.Node) (ordered.Value, error) {
+	switch {
+	case n.Kind == yaml.AliasNode:
+		return valueOf(n.Alias)
+	case n.Kind == yaml.SequenceNode:
+		list := []ordered.Value{}
+		for _, each := range n.Content {
+			v, err := valueOf(each)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		return list, nil
+	case n.Kind == yaml.MappingNode && !slices.ContainsFunc(n.Content, func(key *yaml.Node) bool { return key.Tag == "!!merge" }):
+		o := ordered.NewObject()
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			v, err := valueOf(n.Content[i+1])
+			if err != nil {
+				return nil, err
+			}
+			o.Set(n.Content[i].Value, v)
+		}
+		return o, nil
+	}
 	var v any
 	if err := n.Decode(&v); err != nil {
 		return nil, err
@@ -381,6 +435,9 @@ func mapping(n *yaml.Node) ([]*yaml.Node, error) {
 // several keys.
 func (r *reader) finish() error {
 	t := r.task
+	if err := r.checkFunctions(); err != nil {
+		return err
+	}
 	if t.Name == "" {
 		return errors.New(`the key "task", the name of the task, is missing`)
 	}
@@ -419,14 +476,26 @@ func (r *reader) finish() error {
 	r.defaultFilter()
 	r.splitFiles()
 	known := metrics[t.Type]
-	switch {
-	case t.results.metrics != nil:
+	if t.results.metrics != nil {
 		known = t.results.metrics
-	case t.results.score != nil: // a Python function
-		known = map[string]string{}
-		for i := range t.Metrics {
-			known[t.Metrics[i].Name] = "mean"
-		}
 	}
 	return r.checkMetrics(known)
+}
+
+// checkFunctions returns an error if the task has Python functions that cannot run.
+func (r *reader) checkFunctions() error {
+	if len(r.called) == 0 {
+		return nil
+	}
+	names, are, them := fmt.Sprintf("the Python function %q", r.called[0]), "is", "it"
+	if len(r.called) > 1 {
+		names, are, them = "the Python functions "+strings.ReplaceAll(strings.Trim(fmt.Sprintf("%q", r.called), "[]"), `" "`, `", "`), "are", "them"
+	}
+	if r.python == nil {
+		return fmt.Errorf("%s %s %w: --trust-task-code runs %s with python3", names, are, ErrUnsupported, them)
+	}
+	if err := r.python.Start(); err != nil {
+		return fmt.Errorf("run %s: %w", names, err)
+	}
+	return nil
 }

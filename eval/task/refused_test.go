@@ -50,7 +50,7 @@ func TestValuesThatReadRefuses(t *testing.T) {
 		"judge: {rubric: r, max_gen_toks: 0}":                                     "max_gen_toks at least 1",
 		"chat: true\noutput_type: loglikelihood":                                  `a task of type loglikelihood scores log-probabilities of a prompt, which chats do not return: remove "chat"`,
 		"metric_list: 5":                                                          "metric_list: the value must be a list of metrics",
-		"metric_list: [!function utils.f]":                                        `metric_list: the Python function "utils.f" is not supported`,
+		"metric_list: [!function utils.f]":                                        "metric_list: the value must be a mapping",
 		"metric_list: [{metric: pass@x}]":                                         `metric "pass@x" of type generate_until is not supported`,
 		"metric_list: [{metric: pass@k, k: 0}]":                                   "metric_list: k is 0: it must be at least 1",
 		"metric_list: [{metric: pass@k, k: many}]":                                "metric_list: k: yaml: ",
@@ -71,7 +71,7 @@ func TestValuesThatReadRefuses(t *testing.T) {
 		"metric_list: [{metric: json_schema, schema: [!!int x]}]":                 "metric_list: schema: convert it from YAML to JSON: ",
 		"output_type: multiple_choice\ndoc_to_choice: [a]\nmetric_list: [{metric: acc, average: x}, {metric: exact_match, hf_evaluate: true}, {metric: rouge}]": `metric "rouge" of type multiple_choice`,
 		"include: none.yaml": "none.yaml",
-		"include: ''":        "include: the value must be the path of one file",
+		"include: ''":        "include: the value must be the path of a file",
 	} {
 		folder := t.TempDir()
 		path := filepath.Join(folder, "task.yaml")
@@ -154,7 +154,7 @@ metric_list:
 		settings string
 		first    bool
 	}{{"", true}, {"repeats: 2\nmetric_list: [{metric: exact_match}, {metric: pass@2}]", false}, {"output_type: judge\njudge: {rubric: r}", false}} {
-		got := written(t, plainTask+c.settings).Filters[0].Apply([]string{"a", "b"}, &Prompt{})
+		got := apply(t, &written(t, plainTask+c.settings).Filters[0], []string{"a", "b"}, nil)
 		require.Equal(t, c.first, len(got) == 1, "metrics of several answers get all of them")
 	}
 	largest := "#" + strings.Repeat("x", maxFile-len(plainTask)-1)
@@ -235,9 +235,10 @@ func TestFunctionsWithoutPython(t *testing.T) {
 		return "task: " + task + "\ndoc_to_text: x\ndoc_to_target: y\nprocess_results: !function " + rest
 	}
 	for text, says := range map[string]string{
-		of("own", "mine.process_results"):    `process_results: run the Python function "mine.process_results": python3 is not installed, or not in PATH`,
-		of("own", "none.process_results"):    `process_results: run the Python function "none.process_results": python3 is not installed`,
-		of("ifeval", "mine.process_results"): `python3 is not installed`,
+		of("own", "mine.process_results"):                                                       `run the Python function "mine.process_results": python3 is not installed, or not in PATH`,
+		of("own", "none.process_results"):                                                       `run the Python function "none.process_results": python3 is not installed`,
+		of("ifeval", "mine.process_results"):                                                    `python3 is not installed`,
+		of("own", "mine.process_results\nprocess_docs: !function mine.docs"):                    `run the Python functions "mine.docs", "mine.process_results": python3 is not installed`,
 		of("ifeval", "utils.process_results\nmetric_list: [{metric: prompt_level_strict_acc}]"): "",
 		of("truthfulqa_gen", "utils.process_results_gen\nmetric_list: [{metric: bleu_acc}]"):    "",
 	} {

@@ -28,6 +28,25 @@ func fMeasure(hits, given, right float64) float64 {
 	return 2 * precision * recall / (precision + recall)
 }
 
+// rougeL compares an answer with the target by their longest common subsequence.
+func rougeL(answer, target []string) float64 {
+	found := make([]bool, len(target))
+	markCommon(target, answer, found)
+	hits := 0.0
+	for _, f := range found {
+		hits += indicator(f)
+	}
+	return fMeasure(hits, float64(len(answer)), float64(len(target)))
+}
+
+// rouge are the metrics of ROUGE, by name.
+var rouge = map[string]func(answer, target string) float64{
+	"rouge1":    func(a, t string) float64 { return rougeN(rougeTokens(a), rougeTokens(t), 1) },
+	"rouge2":    func(a, t string) float64 { return rougeN(rougeTokens(a), rougeTokens(t), 2) },
+	"rougeL":    func(a, t string) float64 { return rougeL(rougeTokens(a), rougeTokens(t)) },
+	"rougeLsum": rougeLSum,
+}
+
 // rougeLSum compares the lines of an answer with those of the target by longest common
 // subsequences.
 func rougeLSum(answer, target string) float64 {

@@ -3,6 +3,7 @@ package task
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,6 +89,32 @@ func TestPromptsOfTheHarness(t *testing.T) {
 	}
 }
 
+// Of equal keys of a mapping, the last one counts, as in the harness.
+func TestKeysTwice(t *testing.T) {
+	t.Parallel()
+	task := written(t, "task: a\ndoc_to_text: x\ndoc_to_target: y\ndoc_to_text: z\ngeneration_kwargs: {temperature: 0, until: [a], temperature: 1}\n"+
+		"metric_list: [{metric: contains, metric: exact_match, ignore_case: false, ignore_case: true}]")
+	require.Equal(t, "z", task.Text.source)
+	require.InDelta(t, 1, task.Generation.Temperature, 0)
+	require.Equal(t, []string{"a"}, task.Generation.Until)
+	require.Len(t, task.Metrics, 1)
+	require.Equal(t, "exact_match", task.Metrics[0].Name)
+	require.True(t, task.Metrics[0].ignoreCase)
+}
+
+// A task can include several files, of which the last one counts.
+func TestSeveralIncludes(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for name, text := range map[string]string{"a.yaml": "doc_to_text: x\nnum_fewshot: 3\ndescription: d", "b.yaml": "doc_to_text: y\nnum_fewshot: 2"} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+	}
+	task := written(t, fmt.Sprintf("task: a\ndoc_to_target: t\nnum_fewshot: 1\ninclude: [%s/a.yaml, %s/b.yaml]\n", folder, folder))
+	require.Equal(t, "y", task.Text.source)
+	require.Equal(t, "d", task.Description.source)
+	require.Equal(t, 1, task.Shots)
+}
+
 // The path of an included file may be absolute.
 func TestIncludeOfAnAbsolutePath(t *testing.T) {
 	t.Parallel()
@@ -135,7 +162,7 @@ func TestReadRefuses(t *testing.T) {
 		"unknown key":        {base + "doc_to_image: z", "4: doc_to_image: the key is not supported"},
 		"unknown type":       {base + "output_type: dance", `output_type: type "dance" is not supported`},
 		"unknown filter":     {base + "filter_list: [{name: f, filter: [{function: sing}]}]", `filter "sing" of "f": not supported`},
-		"unknown metric":     {base + "metric_list: [{metric: rouge}]", `metric "rouge" of type generate_until is not supported`},
+		"unknown metric":     {base + "metric_list: [{metric: meteor}]", `metric "meteor" of type generate_until is not supported`},
 		"other aggregation":  {base + "metric_list: [{metric: exact_match, aggregation: median}]", `aggregation "median" of metric "exact_match" is not supported`},
 		"template":           {"task: a\ndoc_to_target: b\ndoc_to_text: '{{ x'", "doc_to_text: "},
 		"regular expression": {base + "filter_list: [{name: f, filter: [{function: regex, regex_pattern: '('}]}]", `regular expression "("`},
@@ -170,11 +197,12 @@ func TestReadRefuses(t *testing.T) {
 		"not YAML":           {"{", "read task"},
 		"not keys":           {"- a", "the file is not a YAML mapping"},
 		"included key":       {base + "include: shared-task.yaml", "shared-task.yaml:2: doc_to_image: the key is not supported"},
-		"a key twice":        {base + "doc_to_text: z", "task.yaml:4: doc_to_text: the file has the key twice"},
-		"a setting twice":    {base + "generation_kwargs: {temperature: 0, temperature: 1}", "generation_kwargs: temperature: the key occurs twice"},
 		"a filter twice":     {base + "filter_list: [{name: f, filter: []}, {name: g, filter: []}, {name: f, filter: []}]", `filter_list: two filters have the name "f"`},
 		"a metric twice":     {base + "metric_list: [{metric: exact_match}, {metric: contains}, {metric: exact_match, ignore_case: true}]", `metric "exact_match" occurs twice`},
-		"two includes":       {base + "include: [a.yaml, b.yaml]", "task.yaml:4: include: the value must be the path of one file"},
+		"no includes":        {base + "include: []", "task.yaml:4: include: the value must be the path of a file, or a list of paths"},
+		"an empty include":   {base + "include: ''", "task.yaml:4: include: the value must be the path of a file, or a list of paths"},
+		"several functions":  {"task: a\ndoc_to_target: !function utils.a\ndoc_to_text: !function utils.b", `the Python functions "utils.a", "utils.b" are not supported: --trust-task-code runs them with python3`},
+		"programs":           {base + "unsafe_code: true", "unsafe_code: the task runs programs that the model has written, which is not supported without --trust-task-code"},
 		"no temperature":     {base + "generation_kwargs: {temperature: .nan}", "generation_kwargs: temperature is NaN, but must be a number from 0 to 2"},
 		"much temperature":   {base + "generation_kwargs: {temperature: 2.5}", "temperature is 2.5, but must be a number from 0 to 2"},
 		"top_p":              {base + "generation_kwargs: {top_p: -0.1}", "top_p is -0.1, but must be a number from 0 to 1"},

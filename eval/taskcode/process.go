@@ -33,9 +33,12 @@ type Kind string
 
 // The kinds.
 const (
-	Plain   Kind = "call"    // the arguments as they are
-	Rows    Kind = "rows"    // a data set
-	Results Kind = "results" // a row and what the model gave for it
+	Plain     Kind = "call"      // the arguments as they are
+	Rows      Kind = "rows"      // a data set
+	Results   Kind = "results"   // a row and what the model gave for it
+	Filter    Kind = "filter"    // the responses to a row or the only one, the row, and settings of the filter
+	Metric    Kind = "metric"    // a target, a response, and settings of the metric
+	Aggregate Kind = "aggregate" // values of rows: those that the kinds Results and Metric return as items
 )
 
 // Process is a Python process that runs functions of tasks. It is safe for

@@ -35,7 +35,39 @@ def process_docs(dataset: datasets.Dataset):
 
 def process_results(doc, results):
     (ll, greedy), answer = results
-    return {"acc": ll > -2 and greedy, "all": [True, False], "n": len(answer)}
+    return {"acc": ll > -2 and greedy, "all": [True, False], "n": len(answer), "kinds": ((1, float("nan")), {1: 2})}
+
+def written(items):
+    return [repr(v) for v in items]
+
+def both(references, predictions, factor):
+    return factor * (references == predictions)
+
+def pair(items):
+    return items
+
+def several(references, predictions):
+    return {"x": 1, "y": 2}
+
+def named(resps, docs):
+    return [[f"{r} of {doc['name']}" for r in resp] for resp, doc in zip(resps, docs)]
+
+def first(resps, docs):
+    return map(lambda r: r[0], resps)
+
+class Ends:
+    def __init__(self, end="!"):
+        self.end = end
+    def apply(self, resps, docs):
+        return [[r + self.end for r in resp] for resp in resps]
+
+def programs(texts):
+    from evaluate import load
+    return load("code_eval").compute(references=["assert f(1) == 2"], predictions=[texts], k=[1], timeout=1.0)[0]["pass@1"]
+
+def hub():
+    import evaluate
+    return evaluate.load("bertscore")
 
 def drawn(doc):
     return random.random()
@@ -100,12 +132,11 @@ func TestCall(t *testing.T) {
 		args []string
 		want string
 	}{
-		"keys":            {Plain, []string{`{"b": 1, "a": 2, "c": 3}`}, `["b", "a", "c"]`},
-		"values":          {Plain, []string{`{"whole": 1, "real": 1.0, "none": null}`}, `{"whole": true, "real": true, "none": null, "nan": null}`},
-		"process_docs":    {Rows, []string{`[{"keep": false, "x": 1}, {"keep": true, "x": "ü"}]`}, `[{"keep": true, "x": "ü", "i": 0, "names": ["keep", "x"]}]`},
-		"process_results": {Results, []string{`{}`, `[[-1.5, true], "four"]`}, `{"acc": true, "all": [true, false], "n": 4}`},
-		"Text.of":         {Plain, []string{`{"text": "a\nb"}`}, `"éa\nb"`},
-		"drawn":           {Plain, []string{`{}`}, `0.8444218515250481`}, // the first number of the seed 0
+		"keys":         {Plain, []string{`{"b": 1, "a": 2, "c": 3}`}, `["b", "a", "c"]`},
+		"values":       {Plain, []string{`{"whole": 1, "real": 1.0, "none": null}`}, `{"whole": true, "real": true, "none": null, "nan": null}`},
+		"process_docs": {Rows, []string{`[{"keep": false, "x": 1}, {"keep": true, "x": "ü"}]`}, `[{"keep": true, "x": "ü", "i": 0, "names": ["keep", "x"]}]`},
+		"Text.of":      {Plain, []string{`{"text": "a\nb"}`}, `"éa\nb"`},
+		"drawn":        {Plain, []string{`{}`}, `0.8444218515250481`}, // the first number of the seed 0
 	} {
 		var args []ordered.Value
 		for _, a := range c.args {
@@ -115,6 +146,82 @@ func TestCall(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, string(appendJSON(nil, parse(t, c.want))), string(appendJSON(nil, got)), name)
 	}
+}
+
+// TestScoresOfFunctions: a function gets what the harness gives it, and an aggregation gets the
+// values back as the functions have returned them.
+func TestScoresOfFunctions(t *testing.T) {
+	t.Parallel()
+	p, file := start(t)
+	scores := func(kind Kind, name string, args ...string) (scores string, items map[string]ordered.Value) {
+		var list []ordered.Value
+		for _, a := range args {
+			list = append(list, parse(t, a))
+		}
+		v, err := p.Call(kind, file, name, list...)
+		require.NoError(t, err, name)
+		all, _ := v.(*ordered.Object).Get("scores")
+		exact, _ := v.(*ordered.Object).Get("items")
+		items = map[string]ordered.Value{}
+		for name, v := range exact.(*ordered.Object).All() {
+			items[name] = v
+		}
+		return string(ordered.AppendJSON(nil, all)), items
+	}
+	got, items := scores(Results, "process_results", `{}`, `[[-1.5, true], "four"]`)
+	require.JSONEq(t, `{"acc": true, "all": [true, false], "n": 4, "kinds": [[1, null], {"1": 2}]}`, got)
+	kinds := []ordered.Value{items["kinds"], []ordered.Value{"a", int64(2)}}
+	v, err := p.Call(Aggregate, file, "written", kinds)
+	require.NoError(t, err)
+	require.Equal(t, []ordered.Value{"((1, nan), {1: 2})", "('a', 2)"}, v)
+
+	for _, c := range []struct{ name, gold, result, settings, want string }{
+		{"both", `4`, `"4"`, `{"factor": 2}`, `{"both": 2}`},
+		{"both", `["3", "4"]`, `"4"`, `{"factor": 2}`, `{"both": 1}`},
+		{"both", `["3", "5"]`, `"4"`, `{"factor": 2}`, `{"both": 0}`},
+		{"pair", `"a"`, `["b"]`, `{}`, `{"pair": ["a", ["b"]]}`},
+		{"several", `"a"`, `"b"`, `{}`, `{"x": 1, "y": 2}`},
+	} {
+		got, _ := scores(Metric, c.name, c.gold, c.result, c.settings)
+		require.JSONEq(t, c.want, got, "%+v", c)
+	}
+}
+
+func TestFilters(t *testing.T) {
+	t.Parallel()
+	p, file := start(t)
+	for _, c := range []struct{ name, given, settings, want string }{
+		{"named", `["a", "b"]`, `{}`, `["a of Ann", "b of Ann"]`},
+		{"first", `["a", "b"]`, `{}`, `"a"`},
+		{"first", `"a"`, `{}`, `"a"`},
+		{"Ends", `["a", "b"]`, `{"end": "."}`, `["a.", "b."]`},
+		{"Ends", `["a"]`, `{}`, `["a!"]`},
+	} {
+		got, err := p.Call(Filter, file, c.name, parse(t, c.given), parse(t, `{"name": "Ann"}`), parse(t, c.settings))
+		require.NoError(t, err)
+		require.Equal(t, parse(t, c.want), got, "%+v", c)
+	}
+}
+
+// TestPrograms runs programs that a model may have written. A program is right if it runs to its
+// end.
+func TestPrograms(t *testing.T) {
+	t.Parallel()
+	p, file := start(t)
+	for program, right := range map[string]bool{
+		"def f(x): return x + 1": true, "def f(x): return x": false, "def f(x) return": false, "import os\ndef f(x): os._exit(0)": false,
+		"import sys\ndef f(x): sys.exit(0)": false, "def f(x): raise KeyboardInterrupt": false, "def f(x):\n  while True: pass": false,
+		"print('noise')\ndef f(x): return 2": true, "import os\ndef f(x): return 2 + len(os.listdir())": true,
+	} {
+		v, err := p.Call(Plain, file, "programs", []ordered.Value{program})
+		require.NoError(t, err)
+		require.Equal(t, right, v == 1.0, program)
+	}
+	v, err := p.Call(Plain, file, "programs", []ordered.Value{"def f(x): return 2", "def f(x): return 3", "f = len"})
+	require.NoError(t, err)
+	require.InDelta(t, 1.0/3, v, 1e-15)
+	_, err = p.Call(Plain, file, "hub")
+	require.ErrorContains(t, err, "metric bertscore of the package evaluate is a program on a hub")
 }
 
 // TestErrorsOfFunctions checks that a function that fails is named, and that the next one runs.

@@ -1,13 +1,19 @@
 """Runs the Python functions of evaluation tasks for Ingot: a call is a line of JSON, and so is its result."""
+import base64
 import importlib.util
 import inspect
+import itertools
 import json
 import os
+import pickle
 import random
+import subprocess
 import sys
+import tempfile
 import types
 
 MEMORY = 4 << 30  # bytes of address space
+PROGRAM_TIME = 3.0  # seconds for a program that answers a question
 
 
 class Dataset(list):
@@ -86,6 +92,89 @@ def replace_datasets():
     sys.modules["datasets"] = module
 
 
+# A program is right if it runs to its end. It gets the token at the beginning and writes it at the end, so that it cannot pass by ending early.
+RUN_PROGRAM = """
+import os, sys
+token = sys.stdin.readline()
+out = os.dup(1)
+null = os.open(os.devnull, os.O_RDWR)
+for stream in (0, 1, 2):
+    os.dup2(null, stream)
+text = sys.argv[1]
+try:
+    with open(text) as f:
+        exec(f.read(), {})
+except BaseException:
+    os._exit(1)
+os.write(out, token.encode())
+"""
+
+
+def program_passes(text, timeout):
+    """Runs a program in a process of its own and in an empty folder, with the limits of this process, and tells whether it ends without an error."""
+    token = base64.b32encode(os.urandom(20)).decode() + "\n"
+    with tempfile.TemporaryDirectory() as folder, tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+        file.write(text)
+        file.flush()
+        try:
+            ended = subprocess.run([sys.executable, "-I", "-B", "-c", RUN_PROGRAM, file.name], input=token, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                   cwd=folder, timeout=timeout, text=True, check=False)
+        except subprocess.TimeoutExpired:
+            return False
+    return ended.stdout == token
+
+
+class CodeEval:
+    """The metric code_eval of the package evaluate: the share of programs that pass their tests (M. Chen et al., arXiv 2107.03374)."""
+
+    def compute(self, references=(), predictions=(), k=(1, 10, 100), num_workers=None, timeout=PROGRAM_TIME):
+        results, rights, counts = {}, [], []
+        for i, (test, programs) in enumerate(zip(references, predictions)):
+            passed = [program_passes(program + "\n" + test, timeout) for program in programs]
+            results[i] = [(n, {"task_id": i, "passed": p, "result": "passed" if p else "failed", "completion_id": n}) for n, p in enumerate(passed)]
+            rights.append(sum(passed))
+            counts.append(len(passed))
+        return {f"pass@{n}": sum(map(pass_at, counts, rights, itertools.repeat(n))) / len(counts) for n in k if all(c >= n for c in counts)}, results
+
+
+def pass_at(n, right, k):
+    """Returns an estimate of the probability that one of k programs is right, from n programs."""
+    miss = 1.0
+    for i in range(n - right + 1, n + 1):
+        miss *= 1 - k / i
+    return 1 - miss if n - right >= k else 1.0
+
+
+class Rouge:
+    """The metric rouge of the package evaluate, with the package rouge_score."""
+
+    def compute(self, predictions, references, rouge_types=None, use_aggregator=True, use_stemmer=False, tokenizer=None):
+        from rouge_score import rouge_scorer, scoring
+        types = rouge_types or ["rouge1", "rouge2", "rougeL", "rougeLsum"]
+        scorer = rouge_scorer.RougeScorer(rouge_types=types, use_stemmer=use_stemmer, tokenizer=tokenizer)
+        aggregator, each = scoring.BootstrapAggregator(), []
+        for target, answer in zip(references, predictions):
+            score = scorer.score_multi if isinstance(target, list) else scorer.score
+            each.append(score(target, answer))
+            aggregator.add_scores(each[-1])
+        if use_aggregator:
+            return {name: score.mid.fmeasure for name, score in aggregator.aggregate().items()}
+        return {name: [scores[name].fmeasure for scores in each] for name in types}
+
+
+def replace_evaluate():
+    module = types.ModuleType("evaluate")
+    module.__spec__ = importlib.util.spec_from_loader("evaluate", None)
+
+    def load(name, *args, **kwargs):
+        if name in ("code_eval", "rouge"):
+            return CodeEval() if name == "code_eval" else Rouge()
+        raise NotImplementedError(f"the metric {name} of the package evaluate is a program on a hub, which Ingot does not download")
+
+    module.load = load
+    sys.modules["evaluate"] = module
+
+
 def find_harness(path):
     """Lets functions import lm_eval.tasks from the folder of a task where the package lm_eval is not installed."""
     parts = path.split(os.sep)
@@ -117,7 +206,7 @@ def plain(value):
     """Returns a value as JSON has it."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple, set)):
+    if isinstance(value, (list, tuple, set, map)):
         return [plain(v) for v in value]
     if hasattr(value, "tolist"):
         return plain(value.tolist())
@@ -126,17 +215,68 @@ def plain(value):
     return value
 
 
+def exact(value):
+    """Returns a value as aggregate gets it back."""
+    return {"pickle": base64.b64encode(pickle.dumps(value)).decode()}
+
+
+def item(value):
+    """Returns a value of a row: what exact made, or a pair that Ingot made, which is a tuple in the harness."""
+    if isinstance(value, dict) and list(value) == ["pickle"]:
+        return pickle.loads(base64.b64decode(value["pickle"]))
+    return tuple(value) if isinstance(value, list) else value
+
+
+def scores(by_metric):
+    if not isinstance(by_metric, dict):
+        return None
+    return {"scores": {k: plain(v) for k, v in by_metric.items()}, "items": {k: exact(v) for k, v in by_metric.items()}}
+
+
+def metric_scores(function, name, gold, result, settings):
+    """Returns what a metric gives for an answer, as the harness's method process_results of tasks that generate."""
+    def score(references, predictions):
+        try:
+            return function(references=references, predictions=predictions, **settings)
+        except TypeError:  # the function gets pairs
+            return function([references[0], predictions[0]])
+
+    if isinstance(gold, list) and gold:  # one right target is enough
+        if name == "exact_match":
+            return {name: 1.0 if score(gold, [result] * len(gold))[name] > 0 else 0.0}
+        each = [score([g], [result]) for g in gold]
+        return {name: 1.0 if any(v[name] if isinstance(v, dict) else v for v in each) else 0.0}
+    if isinstance(result, str):
+        gold = str(gold)
+    value = score([gold], [result])
+    return value if isinstance(value, dict) else {name: value}
+
+
+def filtered(function, responses, row, settings):
+    """Returns what a filter makes of the responses to a row."""
+    if inspect.isclass(function):
+        function = function(**settings).apply
+    return list(function([responses], [row]))[0]
+
+
 def call(request):
     function = load(request["file"])
     for name in request["function"].split("."):
         function = getattr(function, name)
-    args = request["args"]
-    if request["kind"] == "rows":
+    args, kind = request["args"], request["kind"]
+    if kind == "filter":
+        return plain(filtered(function, *args))
+    if kind == "metric":
+        return scores(metric_scores(function, name, *args))
+    if kind == "aggregate":
+        return plain(function([item(v) for v in args[0]]))
+    if kind == "rows":
         args = [Dataset(args[0])]
-    if request["kind"] == "results":  # the harness gives a log-probability with whether it is the likeliest as a tuple
+    if kind == "results":  # the harness gives a log-probability with whether it is the likeliest as a tuple
         args[1] = [tuple(r) if isinstance(r, list) and len(r) == 2 and isinstance(r[1], bool) else r for r in args[1]]
+        return scores(function(*args))
     value = function(*args)
-    if request["kind"] == "rows" or inspect.isgenerator(value):
+    if kind == "rows" or inspect.isgenerator(value):
         value = list(value)
     return plain(value)
 
@@ -156,6 +296,7 @@ def main():
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     limit_memory()
     replace_datasets()
+    replace_evaluate()
     for line in requests:
         try:
             answer = {"value": call(json.loads(line))}

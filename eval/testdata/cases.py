@@ -232,3 +232,92 @@ CASES |= {
     "own_choices": {"python": True, "files": task("own_choices", PICK + FIELDS + "doc_to_choice: !function utils.doc_to_choice\ndoc_to_target: 0\nprocess_results: !function utils.process_choices\n"
                                                   "metric_list: [{metric: acc, aggregation: mean}, {metric: margin, aggregation: mean}]\n", SUMS) | {"utils.py": OWN}},
 }
+
+# Filters, metrics and aggregations by hand.
+SCORING = '''import math
+
+
+def before_dot(resps, docs):
+    return [[r.split(".")[0] + doc["mark"] for r in resp] for resp, doc in zip(resps, docs)]
+
+
+def first(resps, docs):
+    return map(lambda r: r[0].strip(), resps)
+
+
+class Found:
+    def __init__(self, words, fallback="none"):
+        self.words, self.fallback = words, fallback
+
+    def apply(self, resps, docs):
+        return [[next((v for k, v in self.words.items() if k in r), self.fallback) for r in resp] for resp in resps]
+
+
+def closeness(references, predictions, scale=1):
+    answer = predictions[0] if isinstance(predictions[0], str) else predictions[0][0]
+    return scale / (1 + abs(len(references[0]) - len(answer)))
+
+
+def pair(items):
+    return items
+
+
+def share(items):
+    return sum(str(gold)[:1] in pred for gold, pred in items) / len(items)
+
+
+def spread(items):
+    return max(items) - min(items)
+
+
+def several(references, predictions):
+    return {"length": len(predictions[0]), "empty": predictions[0] == ""}
+
+
+def macro_f1(items):
+    golds, preds = zip(*items)
+    scores = []
+    for c in set(golds) | set(preds):
+        both = sum(g == p == c for g, p in items)
+        scores.append(2 * both / (golds.count(c) + preds.count(c)))
+    return sum(scores) / len(scores)
+
+
+def entropy(items):
+    return sum(-p * math.log(p) for gold, probs in items for p in probs) / len(items)
+
+
+def process_results(doc, results):
+    scores = {"kind": (doc["a"], {len(results[0]): results}), "maybe": float("nan") if results[0] == "" else 1.0 + len(results[0]), "middle": len(results[0])}
+    if doc["a"] > "5":
+        scores["large"] = len(results[0] + doc["a"])
+    return scores
+
+
+def kinds(items):
+    return sum(n for _, by in items for n in by) / len({gold for gold, _ in items})
+
+
+def process_page(doc, results):
+    return {"word_perplexity": (results[0], len(doc["page"].split())), "byte_perplexity": (results[0], len(doc["page"])), "bits_per_byte": (results[0], 7)}
+'''
+MARKED = [dict(s, mark="!?"[i % 2]) for i, s in enumerate(SUMS)]
+CASES |= {
+    "own_metrics": {"python": True, "files": task("own_metrics", "doc_to_text: q\ndoc_to_target: a\nmetric_list:\n- {metric: !function utils.closeness, aggregation: mean, higher_is_better: true, scale: 2}\n"
+                    "- {metric: !function utils.pair, aggregation: !function utils.share, higher_is_better: true}\n- {metric: f1, aggregation: !function utils.share}\n- {metric: exact_match, aggregation: !function utils.spread}\n"
+                    "filter_list:\n- {name: dot, filter: [{function: custom, filter_fn: !function utils.before_dot}, {function: take_first}]}\n- {name: first, filter: [{function: custom, filter_fn: !function utils.first}]}\n"
+                    "- {name: found, filter: [{function: !function utils.Found, words: {z: 'one', ten: '10', eight: '8'}}]}\n", MARKED) | {"utils.py": SCORING}, "answers": ["3. or 4", " 17", "ten", "eight.", "zz", "", "12"]},
+    "own_several": {"python": True, "files": task("own_several", "doc_to_text: q\ndoc_to_target: a\nmetric_list:\n- {metric: !function utils.several, aggregation: mean, higher_is_better: false}\n", SUMS) | {"utils.py": SCORING}, "answers": ["3", "", "seventeen"]},
+    "own_targets": {"python": True, "files": task("own_targets", "doc_to_text: q\ndoc_to_target: names\nmetric_list:\n- {metric: !function utils.closeness, aggregation: mean, higher_is_better: true}\n- {metric: exact_match, aggregation: !function utils.spread}\n",
+                    [{"q": "Who?", "names": ["Ann", "A. Lee"]}, {"q": "Where?", "names": ["here", "there"]}, {"q": "What?", "names": ["an apple"]}]) | {"utils.py": SCORING}, "answers": ["Ann", "nowhere"]},
+    "own_classes": {"python": True, "files": task("own_classes", PICK + "doc_to_text: q\ndoc_to_choice: ['a', 'b', 'c']\ndoc_to_target: label\nmetric_list:\n- {metric: f1, aggregation: !function utils.macro_f1, average: macro, hf_evaluate: true}\n"
+                    "- {metric: brier_score, aggregation: !function utils.entropy}\n- {metric: acc, aggregation: !function utils.spread}\n- {metric: acc_norm}\n", [{"q": f"{i}", "label": EVALUATED[i % len(EVALUATED)]} for i in range(20)]) | {"utils.py": SCORING}},
+    "own_results": {"python": True, "bootstrap": 1000, "files": task("own_results", "doc_to_text: q\ndoc_to_target: a\nprocess_results: !function utils.process_results\nmetric_list:\n- {metric: kind, aggregation: !function utils.kinds, higher_is_better: true}\n"
+                    "- {metric: maybe, aggregation: nanmean, higher_is_better: true}\n- {metric: middle, aggregation: median, higher_is_better: true}\n", SUMS) | {"utils.py": SCORING}, "answers": ["3", "", "8", "seventeen"]},
+    "own_pages": {"python": True, "files": task("own_pages", "output_type: loglikelihood_rolling\ndoc_to_text: ''\ndoc_to_target: page\nprocess_results: !function utils.process_page\nmetric_list: [{metric: word_perplexity}, {metric: byte_perplexity}, {metric: bits_per_byte}]\n", PAGES) | {"utils.py": SCORING}},
+    "spans": {"files": task("spans", "doc_to_text: q\ndoc_to_target: a\nmetric_list: [{metric: exact_match}]\nfilter_list:\n- {name: spans, filter: [{function: format_span}, {function: take_first}]}\n",
+                            [{"q": f"{i}", "a": "per: ann $ loc: rome"} for i in range(12)]),
+              "answers": ["Person: Ann $$ Location: Rome", "PER: Ann, Bob $$ LOC: none\nDate : 4 May$$", "people: Ann\nplaces: Rome", "Timeorg: x organisation: y", "no entities", "person:ann $ country : Rome, Oslo $$$$", "persons: loc: here\tORG:é, $ Company:  A B  "]},
+    "twice": {"files": {k: v.replace("doc_to_text: a\n", "doc_to_text: a\ndoc_to_text: q\n") for k, v in task("twice", "doc_to_text: a\ndoc_to_target: a\ngeneration_kwargs: {until: ['x'], num_beams: 1, until: ['y']}\nmetric_list: [{metric: exact_match, ignore_case: true, ignore_case: false}]\n", SUMS).items()},
+              "answers": ["3", "8"]},
+}

@@ -65,7 +65,7 @@ def main():
     cases += [lines(draw, n) for n in (2, 2, 3, 3, 4, 5, 6)]
     cases += [few(draw, n) for n in (2, 3, 4, 5, 6, 8, 12, 20, 40, 60)]
     cases += limits()
-    rouge = rouge_scorer.RougeScorer(["rouge1", "rouge2", "rougeLsum"], split_summaries=False)
+    rouge = rouge_scorer.RougeScorer(["rouge1", "rouge2", "rougeL", "rougeLsum"], split_summaries=False)
     made = []
     for answer, target in cases:
         scores = {
