@@ -58,7 +58,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	o.FirstWait, o.Timeout = cmp.Or(o.FirstWait, time.Second), cmp.Or(o.Timeout, 10*time.Minute)
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the standard library sets this type
 	transport.MaxIdleConnsPerHost = o.Concurrency
-	c := &Client{options: o, base: base, address: base.Redacted(), http: &http.Client{Transport: transport}}
+	c := &Client{options: o, base: base, address: base.Redacted(), http: &http.Client{Transport: transport, Timeout: o.Timeout}}
 	if o.Model == "" {
 		if c.options.Model, err = c.onlyModel(ctx); err != nil {
 			return nil, err
@@ -245,30 +245,25 @@ func (a *answer) read(text []byte) error {
 // attempt sends a request once: a POST if there is a body, else a GET. wait is the minimum time
 // before the next attempt according to the server's Retry-After header; 0 if there is none.
 func (c *Client) attempt(ctx context.Context, path string, body []byte) (text []byte, wait time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
-	defer cancel()
 	method, content := http.MethodGet, io.Reader(http.NoBody)
 	if body != nil {
 		method, content = http.MethodPost, bytes.NewReader(body)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base.JoinPath(path).String(), content)
-	if err != nil {
-		return nil, 0, err
-	}
+	req, _ := http.NewRequestWithContext(ctx, method, c.base.JoinPath(path).String(), content) // both are valid
 	req.Header.Set("Content-Type", "application/json")
 	if c.options.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.options.Key)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, 0, c.broken(ctx, err)
+		return nil, 0, c.broken(err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // the body was only read
 	const limit = openai.MaxOutputLine / 2
 	text, err = io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	switch {
 	case err != nil:
-		return nil, 0, c.broken(ctx, err)
+		return nil, 0, c.broken(err)
 	case len(text) > limit:
 		return nil, 0, &refusedError{message: fmt.Sprintf("the server's answer is larger than %d MiB", limit>>20)}
 	}
@@ -285,8 +280,8 @@ func (c *Client) attempt(ctx context.Context, path string, body []byte) (text []
 
 // broken returns the error of an attempt without an answer. If the attempt took longer than
 // Timeout, the error is a *refusedError. The error leaves out the URL, which callers add.
-func (c *Client) broken(ctx context.Context, err error) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+func (c *Client) broken(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
 		return &refusedError{message: fmt.Sprintf("the server did not answer within %s", c.options.Timeout)}
 	}
 	var sent *url.Error

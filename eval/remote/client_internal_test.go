@@ -33,6 +33,7 @@ func TestDefaultsOfClients(t *testing.T) {
 		c, err := New(t.Context(), given)
 		require.NoError(t, err)
 		require.Equal(t, want, c.options)
+		require.Equal(t, want.Timeout, c.http.Timeout)
 		require.Equal(t, want.Concurrency, c.http.Transport.(*http.Transport).MaxIdleConnsPerHost)
 		require.Equal(t, "http://user:xxxxx@localhost:1/v1", c.address)
 		waits := c.waits()
@@ -89,14 +90,12 @@ func TestBrokenConnections(t *testing.T) {
 	c := &Client{options: Options{Timeout: time.Minute}}
 	reset := errors.New("connection reset")
 	for _, err := range []error{io.EOF, io.ErrUnexpectedEOF, &url.Error{Op: "Post", URL: "http://a", Err: io.EOF}} {
-		require.EqualError(t, c.broken(t.Context(), err), "the server closed the connection before the end of its answer")
+		require.EqualError(t, c.broken(err), "the server closed the connection before the end of its answer")
 	}
-	require.Equal(t, reset, c.broken(t.Context(), &url.Error{Op: "Post", URL: "http://a", Err: reset}))
-	require.Equal(t, reset, c.broken(t.Context(), reset))
-	late, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
-	defer cancel()
+	require.Equal(t, reset, c.broken(&url.Error{Op: "Post", URL: "http://a", Err: reset}))
+	require.Equal(t, reset, c.broken(reset))
 	var refused *refusedError
-	require.ErrorAs(t, c.broken(late, reset), &refused)
+	require.ErrorAs(t, c.broken(&url.Error{Op: "Post", URL: "http://a", Err: context.DeadlineExceeded}), &refused)
 	require.EqualError(t, refused, "the server did not answer within 1m0s")
 }
 
@@ -133,6 +132,10 @@ func TestAnswersOfServers(t *testing.T) {
 			w.Header().Set("Retry-After", "5")
 			http.Error(w, "slow down", http.StatusTooManyRequests)
 		}, "the server answers 429: slow down"},
+		"half an answer": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			reply(w, body[:50])
+		}, "the server closed the connection before the end of its answer"},
 		"created": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }, "the server answers 201: "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,6 +172,43 @@ func TestAnswersOfServers(t *testing.T) {
 		require.NoError(t, err)
 		require.JSONEq(t, want, string(got))
 	}
+}
+
+// TestWaitsBetweenAttempts: a server's wait comes before the next attempt, but not after the last.
+// Each attempt is counted.
+func TestWaitsBetweenAttempts(t *testing.T) {
+	t.Parallel()
+	var times []time.Time
+	c := serving(t, func(w http.ResponseWriter, _ *http.Request) {
+		times = append(times, time.Now())
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "busy", http.StatusServiceUnavailable)
+	})
+	c.options.Attempts = 2
+	start := time.Now()
+	a, err := c.ask(t.Context(), openai.Completions, []byte(`{"prompt":"a"}`))
+	require.ErrorContains(t, err, "the server answers 503: busy")
+	require.Equal(t, 2, a.attempts)
+	require.Len(t, times, 2)
+	require.GreaterOrEqual(t, times[1].Sub(times[0]), time.Second)
+	require.Less(t, a.took, time.Since(start)/2, "the time of the last attempt")
+}
+
+// TestEverySecond: progress is shown every second while a server answers.
+func TestEverySecond(t *testing.T) {
+	t.Parallel()
+	shown := make(chan Progress, 100)
+	c := serving(t, func(w http.ResponseWriter, _ *http.Request) {
+		<-shown
+		reply(w, `{"choices":[{}]}`)
+	})
+	folder := t.TempDir()
+	out, err := rows.OpenOutput(filepath.Join(folder, "answers.jsonl"), Batch)
+	require.NoError(t, err)
+	p, err := c.Run(t.Context(), strings.NewReader(`{"prompt":"a"}`), out, func(p Progress) { shown <- p })
+	require.NoError(t, err)
+	require.NoError(t, out.Close())
+	require.Equal(t, 1, p.Done)
 }
 
 // TestModelsThatCannotBeListed: without a name, the server must list one model.

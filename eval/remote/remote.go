@@ -104,12 +104,11 @@ type run struct {
 }
 
 func (r *run) tick(ctx context.Context) {
-	for ticks := time.NewTicker(time.Second); ; {
+	for ticks := time.Tick(time.Second); ; {
 		select {
 		case <-ctx.Done():
-			ticks.Stop()
 			return
-		case <-ticks.C:
+		case <-ticks:
 			r.update(func(*Progress) {})
 		}
 	}
@@ -186,10 +185,10 @@ func (r *run) write(row *rows.Row, a *answer, failure *openai.Error) error {
 		l.Response = &openai.Response{StatusCode: 200, RequestID: a.id, Body: a.body}
 	}
 	text, err := openai.Marshal(l)
-	if err != nil {
-		return err
+	if err == nil {
+		err = errors.Join(r.out.Write(row.Line, text, failure != nil), r.out.Flush())
 	}
-	if err := errors.Join(r.out.Write(row.Line, text, failure != nil), r.out.Flush()); err != nil {
+	if err != nil {
 		return err
 	}
 	r.update(func(p *Progress) {
@@ -213,11 +212,7 @@ func (c *Client) body(raw json.RawMessage) ([]byte, error) {
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return nil, err
 	}
-	model, err := openai.Marshal(c.options.Model)
-	if err != nil {
-		return nil, err
-	}
-	fields["model"] = model
+	fields["model"], _ = openai.Marshal(c.options.Model) // a text has JSON
 	if string(fields["echo"]) == "true" && string(fields["max_tokens"]) == "0" {
 		fields["max_tokens"] = json.RawMessage("1")
 	}

@@ -345,6 +345,16 @@ func TestEcho(t *testing.T) {
 		}
 	}
 	same := func(map[string]any) {}
+	// inSecond changes the answer to the second request, whose prompt ends with the token.
+	inSecond := func(change func(map[string]any)) func(w http.ResponseWriter, prompt string, n int) {
+		return func(w http.ResponseWriter, prompt string, n int) {
+			if strings.HasSuffix(prompt, " Paris") {
+				echo(-0.2, -3, change)(w, prompt, n)
+				return
+			}
+			echo(-0.2, -3, same)(w, prompt, n)
+		}
+	}
 	for name, c := range map[string]struct {
 		answer func(w http.ResponseWriter, prompt string, n int)
 		want   error
@@ -354,6 +364,42 @@ func TestEcho(t *testing.T) {
 		"no logprobs": {echo(-0.2, -0.2, func(c map[string]any) { delete(c, "logprobs") }), remote.ErrNoEcho},
 		"no echo":     {echo(-0.2, -0.2, func(c map[string]any) { c["text"] = " Paris" }), remote.ErrNoEcho},
 		"of chats":    {echo(-0.2, -0.2, func(c map[string]any) { c["logprobs"] = map[string]any{"content": []any{}} }), remote.ErrNoEcho},
+		"first token": {echo(-0.2, -0.2, func(c map[string]any) {
+			c["logprobs"].(map[string]any)["token_logprobs"].([]any)[1] = nil
+		}), remote.ErrNoEcho},
+		"no top logprobs": {echo(-0.2, -0.2, func(c map[string]any) {
+			c["logprobs"].(map[string]any)["top_logprobs"].([]any)[1] = map[string]float64{}
+		}), remote.ErrNoEcho},
+		"fewer logprobs": {echo(-0.2, -0.2, func(c map[string]any) {
+			l := c["logprobs"].(map[string]any)
+			l["token_logprobs"] = l["token_logprobs"].([]any)[1:]
+		}), remote.ErrNoEcho},
+		"fewer top logprobs": {echo(-0.2, -0.2, func(c map[string]any) {
+			l := c["logprobs"].(map[string]any)
+			l["top_logprobs"] = l["top_logprobs"].([]any)[1:]
+		}), remote.ErrNoEcho},
+		"largest gap":     {echo(-0.25, -0.5, same), nil},
+		"larger gap":      {echo(-0.25, -0.5078125, same), remote.ErrWrongEcho},
+		"likelier":        {echo(-1, -0.5, same), remote.ErrWrongEcho},
+		"end of the text": {echo(-0.2, -3, func(c map[string]any) { c["text"] = strings.TrimSuffix(c["text"].(string), " Paris") }), nil},
+		"part of a character": {echo(-0.2, -3, func(c map[string]any) {
+			tokens := c["logprobs"].(map[string]any)["tokens"].([]string)
+			tokens[len(tokens)-1] = ""
+		}), nil},
+		"more tokens": {inSecond(func(c map[string]any) {
+			l := c["logprobs"].(map[string]any)
+			l["tokens"], l["token_logprobs"] = append(l["tokens"].([]string), "x"), append(l["token_logprobs"].([]any), -1)
+			l["top_logprobs"] = append(l["top_logprobs"].([]any), map[string]float64{"x": -1})
+		}), nil},
+		"another token": {inSecond(func(c map[string]any) {
+			tokens := c["logprobs"].(map[string]any)["tokens"].([]string)
+			tokens[len(tokens)-2] = " Paris,"
+		}), nil},
+		"wrong in the second": {inSecond(same), remote.ErrWrongEcho},
+		"no second":           {inSecond(func(c map[string]any) { delete(c, "logprobs") }), remote.ErrNoEcho},
+		"no completion": {func(w http.ResponseWriter, _ string, _ int) {
+			io.WriteString(w, `{"choices": [5]}`) //nolint:errcheck // the client reports it
+		}, remote.ErrNoEcho},
 		"answer alone": {echo(-0.2, -0.2, func(c map[string]any) {
 			c["logprobs"] = map[string]any{"tokens": []string{"a"}, "token_logprobs": []float64{-1}, "top_logprobs": []any{}}
 		}), remote.ErrNoEcho},
@@ -384,4 +430,8 @@ func TestEchoWithARefusedKey(t *testing.T) {
 		require.ErrorContains(t, err, strconv.Itoa(status))
 		require.NotErrorIs(t, err, remote.ErrNoEcho)
 	}
+	url := start(t, func(w http.ResponseWriter, _ string, _ int) { http.Error(w, `{"error": "no"}`, http.StatusBadGateway) })
+	err := client(t, url, remote.Options{Attempts: 2}).CheckEcho(t.Context())
+	require.ErrorContains(t, err, "502")
+	require.NotErrorIs(t, err, remote.ErrNoEcho)
 }
