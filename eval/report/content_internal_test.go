@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -164,11 +165,36 @@ func TestWritersReportErrors(t *testing.T) {
 	t.Parallel()
 	r := &eval.Results{Results: map[string]map[string]float64{"a": {"acc,none": 1}}}
 	list := []eval.Compared{{Task: "a"}}
+	folder := t.TempDir()
+	save(t, folder, "one", "a")
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "one", eval.ResultsFile), []byte(`{"results": {"a": {"acc,none": 1}}}`), 0o600))
 	for name, err := range map[string]error{
 		"scores": WriteScores(fails{}, r), "runs": WriteRuns(fails{}, []eval.Run{{Results: r}}, nil), "comparison": WriteComparison(fails{}, list),
-		"verdict": WriteVerdict(fails{}, list), "changes": WriteChanges(fails{}, nil),
+		"page": Write(fails{}, folder, Options{}), "verdict": WriteVerdict(fails{}, list), "changes": WriteChanges(fails{}, nil),
 		"baselines": WriteBaselines(fails{}, t.TempDir(), map[string]eval.Baseline{"x": {}}),
 	} {
 		require.ErrorContains(t, err, "no room", name)
 	}
+}
+
+// TestFilesThatCannotBeRead: a report is not written if a file of its runs cannot be read.
+func TestFilesThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	results := func(failed int) {
+		text := fmt.Sprintf(`{"results": {"a": {"acc,none": 1}}, "n-samples": {"a": {"original": 2, "failed": %d}}}`, failed)
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "one", eval.ResultsFile), []byte(text), 0o600))
+	}
+	save(t, folder, "one", "a")
+	for failed, want := range map[int]string{0: "read samples: ", 2: "read samples: "} {
+		results(failed)
+		require.NoError(t, Write(new(bytes.Buffer), folder, Options{}))
+		require.NoError(t, os.Remove(filepath.Join(folder, "one", eval.SamplesFile("a"))))
+		require.ErrorContains(t, Write(new(bytes.Buffer), folder, Options{}), want)
+		save(t, folder, "one", "a", eval.Sample{Failed: "x"})
+	}
+	c := &content{Candidate: &eval.Run{Name: "none", Results: &eval.Results{Samples: map[string]eval.Count{"a": {Original: 2, Failed: 2}}}}}
+	require.ErrorContains(t, c.compare(folder), "read samples: ")
+	require.NoError(t, os.WriteFile(filepath.Join(folder, eval.BaselinesFile), []byte("{"), 0o600))
+	require.ErrorContains(t, Write(new(bytes.Buffer), folder, Options{}), "delete the file and pin the baselines again")
 }

@@ -34,7 +34,6 @@ type Options struct {
 var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"percent": func(v float64) string { return fmt.Sprintf("%.1f%%", 100*v) },
 	"score":   shownScore,
 	"signed":  func(v float64) string { return fmt.Sprintf("%+.4f", v) },
 	"p":       shownP,
@@ -123,22 +122,19 @@ func Write(w io.Writer, folder string, o Options) error {
 	if err := c.choose(index, folder, o); err != nil {
 		return err
 	}
-	if err := c.compare(folder); err != nil {
-		return err
-	}
-	if err := c.histories(index.Runs); err != nil {
-		return err
-	}
-	if err := c.distributions(folder); err != nil {
+	if err := cmp.Or(c.compare(folder), c.histories(index.Runs), c.distributions(folder)); err != nil {
 		return err
 	}
 	c.list(index.Runs)
 	var b bytes.Buffer
-	if err := page.Execute(&b, c); err != nil {
+	err = page.Execute(&b, c)
+	if err == nil {
+		_, err = b.WriteTo(w)
+	}
+	if err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
-	_, err = b.WriteTo(w)
-	return err
+	return nil
 }
 
 func (c *content) choose(index *eval.Index, folder string, o Options) error {
