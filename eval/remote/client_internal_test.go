@@ -267,6 +267,12 @@ func TestFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{4, 0, 0}, []int{p.Kept, p.Done, p.Failed})
 
+	descriptors, _ := filepath.Glob("/proc/self/fd/*") // only on Linux
+	for _, d := range descriptors {
+		open, _ := os.Readlink(d)
+		require.NotContains(t, []string{requests, answers}, open, "the file is still open")
+	}
+
 	_, _, err = c.RunFile(t.Context(), filepath.Join(folder, "none"), answers, nil)
 	require.ErrorContains(t, err, "read requests: open ")
 	_, _, err = c.RunFile(t.Context(), requests, filepath.Join(folder, "none", "answers.jsonl"), nil)

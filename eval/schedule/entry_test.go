@@ -16,7 +16,14 @@ func read(t *testing.T, text string) ([]schedule.Entry, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "schedule.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	return schedule.Read(path)
+	list, err := schedule.Read(path)
+	descriptors, _ := filepath.Glob("/proc/self/fd/*") // only on Linux
+	for _, d := range descriptors {
+		if open, _ := os.Readlink(d); open == path {
+			t.Error("the file is still open")
+		}
+	}
+	return list, err
 }
 
 func TestRead(t *testing.T) {
