@@ -1,7 +1,6 @@
 package where
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -52,12 +51,10 @@ func equal(a, b any) bool {
 	case time.Time:
 		y, ok := b.(time.Time)
 		return ok && x.Equal(y)
-	case []any:
-		y, ok := b.([]any)
-		return ok && slices.EqualFunc(x, y, equal)
-	case []byte:
-		y, ok := b.([]byte)
-		return ok && bytes.Equal(x, y)
+	case []any, []byte:
+		all, _ := elements(a)
+		others, ok := elements(b)
+		return ok && slices.EqualFunc(all, others, equal)
 	}
 	return reflect.DeepEqual(a, b)
 }
