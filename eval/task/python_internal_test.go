@@ -77,7 +77,7 @@ func TestFilesOfFunctions(t *testing.T) {
 // letter after a colon.
 func TestMultipleChoiceLetters(t *testing.T) {
 	t.Parallel()
-	row := parse(t, []byte(`{"choices": ["Red", "dark red", "Blue!", " (x) "]}`))
+	row := parse(t, []byte(`{"choices": ["Red", "dark red", "Blue!", " (x) ", "- y"]}`))
 	for _, c := range []struct{ settings, answer, want string }{
 		{`regex_pattern: '(\([A-Z]\))'`, "it is (C), not (A)", "(C)"},
 		{`regex_pattern: '(\([A-Z]\))', group_select: -1`, "it is (C), not (A)", "(A)"},
@@ -90,8 +90,10 @@ func TestMultipleChoiceLetters(t *testing.T) {
 		{`regex_pattern: '(\([A-Z]\))', regexes_to_ignore: ['-', '!']`, "it's B-l-u-e", "(C)"},
 		{`regex_pattern: '(\([A-Z]\))'`, "this (x)", "(D)"},
 		{`regex_pattern: '(\([A-Z]\))'`, "the answer: \n D", "(D)"},
-		{`regex_pattern: '(\([A-Z]\))'`, "the answer: E", "[invalid]"},
+		{`regex_pattern: '(\([A-Z]\))'`, "the answer: F", "[invalid]"},
 		{`regex_pattern: '(\([A-Z]\))', fallback: none`, "?", "none"},
+		{`regex_pattern: '(\([A-Z]\))', ignore_punctuation: true`, "it is - y", "y"}, // as in the harness, which looks for the text without spaces
+		{`regex_pattern: '(\([A-Z]\))'`, "it is - y", "(E)"},
 	} {
 		task := written(t, plainTask+"filter_list: [{name: f, filter: [{function: multi_choice_regex, "+c.settings+"}]}]")
 		require.Equal(t, []string{c.want}, apply(t, &task.Filters[0], []string{c.answer}, row), "%+v", c)

@@ -128,6 +128,8 @@ func TestRowsWithoutAnAnswer(t *testing.T) {
 		{choice + "doc_to_text: q\ndoc_to_target: t", `{"q": 2, "t": " end"}`, "doc_to_text: 2 is not the number of one of the 2 choices", 0, ""},
 		{choice + "doc_to_text: q\ndoc_to_target: t", `{"q": -1, "t": " end"}`, "doc_to_text: -1 is not the number", 0, ""},
 		{choice + "doc_to_text: '{{q}}'\ndoc_to_target: '{{t}}'", `{"q": "x", "t": "1"}`, "", 1, ""},
+		{choice + "doc_to_text: '{{q}}'\ndoc_to_target: '{{t}}'", `{"q": "1", "t": " end"}`, "", 1, ""},
+		{choice + "doc_to_text: '{{q}}'\ndoc_to_target: '{{t}}'", `{"q": "2", "t": " end"}`, "doc_to_text: 2 is not the number of one of the 2 choices", 0, ""},
 		{plain + "doc_to_choice: [no, yes]\ndoc_to_text: q\ndoc_to_target: t", `{"q": "x", "t": 1}`, "", -1, ""},
 		{plain + "doc_to_choice: [no, yes]\ndoc_to_text: q\ndoc_to_target: t", `{"q": "x", "t": 2}`, `doc_to_target: "2" is not the number of one of the 2 choices`, 0, ""},
 		{plain + "doc_to_choice: [no, yes]\ndoc_to_text: q\ndoc_to_target: t", `{"q": "x", "t": "yes"}`, `doc_to_target: "yes" is not the number`, 0, ""},
