@@ -82,6 +82,17 @@ func TestEval(t *testing.T) {
 	require.Equal(t, 30, list[0].Changed)
 }
 
+// TestEvalWithoutChat: --chat=false beats the task's chat: true.
+func TestEvalWithoutChat(t *testing.T) {
+	t.Parallel()
+	for flag, url := range map[string]string{"--chat=false": "/v1/completions", "--chat": "/v1/chat/completions"} {
+		run := filepath.Join(t.TempDir(), "run")
+		r := ingot(t, "", "eval", "run", quiz(t), "-o", run, "--model", tinyLlama, "--limit", "1", flag)
+		require.Equal(t, exitOK, r.code, r.stderr)
+		require.Contains(t, readFile(t, filepath.Join(run, eval.RequestsFile)), `"url":"`+url+`"`)
+	}
+}
+
 // TestEvalCannotTell checks that a comparison of few rows whose answers differ is inconclusive.
 func TestEvalCannotTell(t *testing.T) {
 	t.Parallel()

@@ -56,6 +56,7 @@ func TestAxisOfShares(t *testing.T) {
 	t.Parallel()
 	points := []point{{value: 0, Interval: statistics.Wilson(0, 20)}, {value: 1, Interval: statistics.Wilson(1, 20), change: "model"}}
 	scores := history(points, []string{"a", "b"}, eval.Possible("acc"), "scores")
+	require.InDeltaSlice(t, []float64{0, 1}, []float64{scores.Y.Low, scores.Y.High}, 0)
 	drawn, err := scores.SVG()
 	require.NoError(t, err)
 	require.Contains(t, string(drawn), ">1.0<")

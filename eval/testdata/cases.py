@@ -34,7 +34,7 @@ CASES = {
                       "metric_list:\n- {metric: exact_match, aggregation: mean, higher_is_better: true, ignore_case: true, ignore_punctuation: true}\n", YESNO),
         "answers": [" no", " yes", " Yes.", "no"]},
     "digits": {"files": task("digits", "output_type: multiple_choice\ndoc_to_text: q\ndoc_to_choice: choices\ndoc_to_target: answer\nmetric_list: [{metric: acc}, {metric: acc_norm}]\n", PICKS)},
-    "digit_template": {"files": task("digit_template", "output_type: multiple_choice\ndoc_to_text: q\ndoc_to_choice: choices\ndoc_to_target: '{{answer}}'\n", PICKS[1:4])},
+    "digit_template": {"files": task("digit_template", "output_type: multiple_choice\ndoc_to_text: q\ndoc_to_choice: choices\ndoc_to_target: '{{answer}}'\n", PICKS[1:])},
     "pairs": {"files": task("pairs", 'output_type: multiple_choice\ndoc_to_text: ""\ndoc_to_choice: "{{[good, bad]}}"\ndoc_to_target: 0\nmetric_list: [{metric: acc}, {metric: acc_norm}, {metric: acc_bytes}]\n', PAIRS)},
     "rolling": {"files": task("rolling", 'output_type: loglikelihood_rolling\ndoc_to_text: ""\ndoc_to_target: page\nmetric_list: [{metric: word_perplexity}, {metric: byte_perplexity}, {metric: bits_per_byte}]\n', PAGES)},
     "last_word": {"files": task("last_word", "output_type: loglikelihood\ndoc_to_text: \"{{q.split('=')[0]}}=\"\ndoc_to_target: \"{{' ' + a}}\"\nmetric_list: [{metric: acc}, {metric: perplexity}]\n", SUMS)},
