@@ -8,71 +8,81 @@ local function try(...)
     failed[#failed + 1] = string.lower((...)) .. ': ' .. reply.err
   end
 end
+
+-- The commands, with @ for the key. After a write that needs no memory, Redis allows writes that
+-- do, even when it has none left.
+local commands = [[
+HSET @ a 1
+HSETNX @ b 1
+HINCRBY @ a 1
+HGET @ a
+HMGET @ a
+HGETALL @
+HEXISTS @ a
+HKEYS @
+HVALS @
+HLEN @
+HSTRLEN @ a
+HDEL @ a
+EXISTS @
+PEXPIRE @ 60000
+EXPIRE @ 60
+PTTL @
+PERSIST @
+UNLINK @
+SETNX @ x
+DEL @
+SET @ x
+GET @
+INCR @:n
+INCRBY @:n 2
+EXPIREAT @:n 4102444800
+DEL @ @:n
+SETBIT @ 1 1
+GETBIT @ 1
+BITFIELD @ SET u1 2 1
+BITFIELD_RO @ GET u1 2
+DEL @
+XADD @ 1-1 a b
+XREAD STREAMS @ 0
+XRANGE @ - +
+XDEL @ 1-1
+DEL @
+LPUSH @ a
+RPUSH @ a
+LRANGE @ 0 1
+LLEN @
+RPOP @
+RPOPLPUSH @ @
+LREM @ 0 a
+DEL @
+SADD @ a
+SMEMBERS @
+SISMEMBER @ a
+SREM @ a
+DEL @
+ZADD @ 1 a
+ZCARD @
+ZSCORE @ a
+ZRANGE @ 0 1
+ZREVRANGE @ 0 1
+ZRANGEBYSCORE @ 0 1
+ZREMRANGEBYRANK @ 1 2
+ZREM @ a
+TIME
+DEL @
+]]
 for _, row in ipairs(rows) do
-  local key = row.key
-  -- After a write that needs no memory, Redis allows writes that do, even when it has none left.
-  try('DEL', key)
+  try('DEL', row.key)
   if #failed > 0 then
     return failed -- stop: keys that the next commands create could not be deleted
   end
-  try('HSET', key, 'a', 1)
-  try('HSETNX', key, 'b', 1)
-  try('HINCRBY', key, 'a', 1)
-  try('HGET', key, 'a')
-  try('HMGET', key, 'a')
-  try('HGETALL', key)
-  try('HEXISTS', key, 'a')
-  try('HKEYS', key)
-  try('HVALS', key)
-  try('HLEN', key)
-  try('HSTRLEN', key, 'a')
-  try('HDEL', key, 'a')
-  try('EXISTS', key)
-  try('PEXPIRE', key, 60000)
-  try('EXPIRE', key, 60)
-  try('PTTL', key)
-  try('PERSIST', key)
-  try('UNLINK', key)
-  try('SETNX', key, 'x')
-  try('DEL', key)
-  try('SET', key, 'x')
-  try('GET', key)
-  try('INCR', key .. ':n')
-  try('INCRBY', key .. ':n', 2)
-  try('EXPIREAT', key .. ':n', 4102444800)
-  try('DEL', key, key .. ':n')
-  try('SETBIT', key, 1, 1)
-  try('GETBIT', key, 1)
-  try('BITFIELD', key, 'SET', 'u1', 2, 1)
-  try('BITFIELD_RO', key, 'GET', 'u1', 2)
-  try('DEL', key)
-  try('XADD', key, '1-1', 'a', 'b')
-  try('XREAD', 'STREAMS', key, '0')
-  try('XRANGE', key, '-', '+')
-  try('XDEL', key, '1-1')
-  try('DEL', key)
-  try('LPUSH', key, 'a')
-  try('RPUSH', key, 'a')
-  try('LRANGE', key, 0, 1)
-  try('LLEN', key)
-  try('RPOP', key)
-  try('RPOPLPUSH', key, key)
-  try('LREM', key, 0, 'a')
-  try('DEL', key)
-  try('SADD', key, 'a')
-  try('SMEMBERS', key)
-  try('SISMEMBER', key, 'a')
-  try('SREM', key, 'a')
-  try('DEL', key)
-  try('ZADD', key, 1, 'a')
-  try('ZCARD', key)
-  try('ZSCORE', key, 'a')
-  try('ZRANGE', key, 0, 1)
-  try('ZREVRANGE', key, 0, 1)
-  try('ZRANGEBYSCORE', key, 0, 1)
-  try('ZREMRANGEBYRANK', key, 1, 2)
-  try('ZREM', key, 'a')
-  try('TIME')
-  try('DEL', key)
+  for command in string.gmatch(commands, '[^\n]+') do
+    local words = {}
+    for word in string.gmatch((string.gsub(command, '@', row.key)), '%S+') do
+      words[#words + 1] = word
+    end
+    try(unpack(words))
+  end
 end
 return failed
