@@ -40,7 +40,7 @@ func dialSteady(o *redis.Options) {
 // or received.
 type steadyConn struct {
 	net.Conn
-	read, write atomic.Int64 // timeouts as time.Duration; 0 for none
+	read, write atomic.Int64 // timeouts as time.Duration; none if they are not positive
 	sent        atomic.Int64 // bytes written since the last byte was read
 }
 
@@ -101,10 +101,5 @@ func (c *steadyConn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-func remember(d *atomic.Int64, t time.Time) {
-	if t.IsZero() {
-		d.Store(0)
-		return
-	}
-	d.Store(int64(time.Until(t)))
-}
+// remember stores the time until a deadline; a negative one if there is no deadline.
+func remember(d *atomic.Int64, t time.Time) { d.Store(int64(time.Until(t))) }

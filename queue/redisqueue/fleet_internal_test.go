@@ -114,3 +114,53 @@ func TestRowsReturnAfterTheServersClockWasSetBack(t *testing.T) {
 		return f.redis.Client.HGet(t.Context(), taskKey("m:default", row.id), "state").Val() == "pending"
 	})
 }
+
+// A queue is inspected once in three quarters of the time between two heartbeats, whichever worker
+// does it, but at once after a worker was declared lost.
+func TestOneReaperInspectsAQueue(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	ctx, rdb := t.Context(), f.queue.rdb
+	f.queue.Leases = Leases{Beat: time.Hour, Silence: 3 * time.Hour}
+	reaper := func(id string) *reaper {
+		return newReaper(f.queue, f.member(id), "m", slog.New(slog.DiscardHandler))
+	}
+	first, second := reaper("v"), reaper("w")
+	require.NoError(t, f.member("w").join(ctx))
+	require.NoError(t, first.look(ctx))
+	inspected := "ingot:{m:default}:reaper"
+	require.InDelta(t, 45*time.Minute, rdb.PTTL(ctx, inspected).Val(), float64(time.Minute))
+	d := f.take(1, 0, "dead")
+	require.NoError(t, rdb.HSet(ctx, taskKey(d.queue, d.id), "owner", "dead").Err())
+	require.NoError(t, second.look(ctx))
+	require.Equal(t, "active", rdb.HGet(ctx, taskKey(d.queue, d.id), "state").Val(), "another worker has just inspected the queue")
+	now := time.Now()
+	silent := map[string]string{"gone": "1"}
+	require.NoError(t, rdb.HSet(ctx, fleetKey("beats"), "gone", "1").Err())
+	second.watch.look(now.Add(-4*time.Hour), silent)
+	for hours := range 3 {
+		second.watch.look(now.Add(time.Duration(hours-3)*time.Hour), silent)
+	}
+	require.NoError(t, second.look(ctx))
+	require.Equal(t, "pending", rdb.HGet(ctx, taskKey(d.queue, d.id), "state").Val(), "a worker was declared lost")
+	require.NotContains(t, rdb.HGetAll(ctx, fleetKey("beats")).Val(), "gone")
+
+	// A worker does not declare itself lost.
+	own := reaper("gone")
+	require.NoError(t, rdb.HSet(ctx, fleetKey("beats"), "gone", "1").Err())
+	own.watch.look(now.Add(-4*time.Hour), silent)
+	for hours := range 3 {
+		own.watch.look(now.Add(time.Duration(hours-3)*time.Hour), silent)
+	}
+	require.NoError(t, own.look(ctx))
+	require.Contains(t, rdb.HGetAll(ctx, fleetKey("beats")).Val(), "gone")
+}
+
+// Servers and workers of different versions agree on the names of channels.
+func TestNamesOfChannels(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{"ingot:events:c", "ingot:events:queue:m", "asynq:cancel"}, []string{eventChannel("c"), arrivalChannel("m"), cancelChannel})
+	require.Equal(t, []string{"ingot:{b}:meta", "ingot:{:fleet}:beats", "ingot:{m:default}:longer", "ingot:{m:default}:waiting:b", "asynq:{m:default}:t:b:1"}, []string{
+		key("b", "meta"), fleetKey("beats"), longerKey("m:default"), waitingKey("m:default", "b"), taskKey("m:default", "b:1"),
+	})
+}
