@@ -3,6 +3,8 @@ package redisqueue
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"regexp"
 	"testing"
 	"time"
 
@@ -276,4 +278,28 @@ func TestMaxBytes(t *testing.T) {
 	n, err = q.setting(ctx, "no-such-setting")
 	require.NoError(t, err)
 	require.Zero(t, n)
+}
+
+// The check of rights tries every command that a script calls.
+func TestRightsAreThoseOfTheScripts(t *testing.T) {
+	t.Parallel()
+	list, err := sources.ReadFile("lua/rights.lua")
+	require.NoError(t, err)
+	call := regexp.MustCompile(`redis\.p?call\('([A-Z_]+)'`)
+	called := map[string]bool{}
+	err = fs.WalkDir(sources, "lua", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		script, err := fs.ReadFile(sources, path)
+		for _, m := range call.FindAllSubmatch(script, -1) {
+			called[string(m[1])] = true
+		}
+		return err
+	})
+	require.NoError(t, err)
+	require.Greater(t, len(called), 30)
+	for command := range called {
+		require.Regexp(t, `(?m)^`+command+`( |$)`, string(list))
+	}
 }
