@@ -107,10 +107,13 @@ test: programs ## install missing programs that the tests need, and run all test
 models-trained: ## download the trained models for tests to $INGOT_TRAINED (the user's cache); TRAINED=smollm2 or gemma3 for one
 	$(GO) run ./models/trained/fetch $(TRAINED)
 
-.PHONY: harness
-harness: ## install lm-eval in .tools, and print the share of its task files that Ingot runs
+.PHONY: lm-eval
+lm-eval: ## install lm-evaluation-harness and packages that its tasks need in .tools
 	python3 -m venv .tools/lm-eval
-	.tools/lm-eval/bin/pip install -q lm-eval==0.4.13 rouge_score langdetect immutabledict sympy antlr4-python3-runtime==4.11 math-verify emoji
+	.tools/lm-eval/bin/pip install -q lm-eval==0.4.13 rouge_score langdetect immutabledict sympy antlr4-python3-runtime==4.11 math-verify emoji transformers word2number jieba fuzzywuzzy rouge pymorphy3 statsmodels "jsonschema[format]"
+
+.PHONY: harness
+harness: lm-eval ## print the share of the harness's task files that Ingot runs; what the harness computes is kept in .tools/lm-eval/share.jsonl
 	.tools/lm-eval/bin/python eval/testdata/share.py .tools/lm-eval/share.jsonl
 	PATH="$(CURDIR)/.tools/lm-eval/bin:$$PATH" INGOT_HARNESS=$(CURDIR)/.tools/lm-eval/share.jsonl $(TEST) -v -timeout 45m -run ShareOfTaskFiles ./eval
 
@@ -118,6 +121,7 @@ harness: ## install lm-eval in .tools, and print the share of its task files tha
 long: programs ## run all tests, including those that take minutes, such as killing workers, and cmd/ingot with the race detector
 	CGO_ENABLED=1 $(TEST) -race $(UNSEEN) -vet=off -timeout 45m -skip '$(UNRACED)' $$($(GO) list ./... | grep -E '$(ASSEMBLED)')
 	INGOT_LONG=1 $(TEST) -timeout 45m ./...
+	if $(MAKE) lm-eval; then $(MAKE) harness; else echo "the share of task files is not measured: lm-eval cannot be installed"; fi
 
 .PHONY: chaos
 chaos: build ## kill, stop and disconnect workers, Redis and collectors for 3 minutes; SHORT=1 takes a minute, SEED=N repeats a run

@@ -65,8 +65,7 @@ def plain(v):
     if isinstance(v, (list, tuple)):
         return [plain(e) for e in v]
     if hasattr(v, "tolist"):
-        v = v.tolist()
-        return plain(v) if isinstance(v, list) else v
+        return plain(v.tolist())
     if isinstance(v, float) and not math.isfinite(v):
         return str(v)
     return v

@@ -1,17 +1,23 @@
 """Writes what lm-evaluation-harness computes for each of its task files and two made-up rows, as lines of JSON.
 
-share.py OUTPUT [FOLDER ...]: only the task files in these folders of lm_eval/tasks. It needs lm-eval 0.4.13."""
-import contextlib
+share.py OUTPUT [FOLDER ...]: only the task files in these folders of lm_eval/tasks. It needs lm-eval 0.4.13. Two processes share the work.
+What an earlier run has written to OUTPUT is kept, unless these programs have changed since."""
 import copy
+import faulthandler
 import glob
+import hashlib
 import importlib.metadata
 import io
 import json
 import logging
+import multiprocessing
+import multiprocessing.connection
 import os
 import random
+import signal
 import sys
 import tempfile
+import time
 import traceback
 
 os.environ.update({"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "DISABLE_MULTIPROC": "1", "TQDM_DISABLE": "1"})
@@ -26,23 +32,20 @@ from lm_eval.api.task import ConfigurableTask  # noqa: E402
 from lm_eval.evaluator import evaluate  # noqa: E402
 from lm_eval.tasks._yaml_loader import load_yaml  # noqa: E402
 
+import hub  # noqa: E402
 import invented  # noqa: E402
 import madeup  # noqa: E402
 import named  # noqa: E402
 
 
 
-class Missing:
-    """A metric of the package evaluate, which would load it from a hub. Tasks with choices name such metrics and do not compute them."""
-
-    def compute(self, *args, **kwargs):
-        raise ImportError("the metric is on a hub")
-
-
-metrics.load = lambda *args, **kwargs: Missing()
+metrics.load = hub.load
 TASKS = os.path.join(os.path.dirname(lm_eval.__file__), "tasks")
 ROWS, EXAMPLES = 2, 12  # made-up ones
 NAMED = 20  # rows by hand
+WORKERS = 2  # processes
+PART = 50  # files that a process records before it takes files of another folder
+TIME = 60  # seconds for a file
 SPLITS = ("training_split", "validation_split", "test_split", "fewshot_split")
 
 
@@ -58,11 +61,14 @@ class Rows(list):
     def __getitem__(self, key):
         return [r[key] for r in self] if isinstance(key, str) else list.__getitem__(self, key)
 
-    def filter(self, keep, **kwargs):
-        return Rows(r for r in self if keep(r))
+    def filter(self, keep, with_indices=False, **kwargs):
+        return Rows(r for i, r in enumerate(self) if (keep(r, i) if with_indices else keep(r)))
 
-    def map(self, change, **kwargs):
-        return Rows({**r, **change(dict(r))} for r in self)
+    def map(self, change, with_indices=False, **kwargs):
+        return Rows({**r, **(change(dict(r), i) if with_indices else change(dict(r)))} for i, r in enumerate(self))
+
+    def select(self, indices, **kwargs):
+        return Rows(list.__getitem__(self, i) for i in indices)
 
 
 class Task(ConfigurableTask):
@@ -82,7 +88,7 @@ def task_files(folders):
             except Exception:
                 continue
             if isinstance(config.get("task"), str) and "group" not in config:
-                yield path, config
+                yield path
 
 
 def splits(config):
@@ -174,8 +180,11 @@ def search(config, known):
 
 
 def like(config):
-    """Returns what two tasks have in common that need the same columns."""
-    return repr([(k, str(config.get(k))) for k in ("doc_to_text", "doc_to_target", "doc_to_choice", "process_docs", "process_results", "description")])
+    """Returns what tasks have in common that need the same rows, and what tasks of other subjects have in common with them."""
+    return tuple(repr([(k, str(config.get(k))) for k in keys]) for keys in (FIELDS + ("process_docs",), FIELDS))
+
+
+FIELDS = ("doc_to_text", "doc_to_target", "doc_to_choice", "process_results", "description")
 
 
 def record(path, known):
@@ -187,11 +196,16 @@ def record(path, known):
         return {"reason": "the task is a Python class"}
     rows = named.rows(os.path.relpath(path, TASKS), NAMED + EXAMPLES)
     if rows is None:
-        key = like(load_yaml(path, resolve_func=False))
-        guess, error = search(config, known.get(key))
-        if guess is None:
-            return {"reason": f"no rows found: {type(error).__name__}: {error}"[:200]}
-        known[key] = guess
+        same, similar = like(load_yaml(path, resolve_func=False))
+        guess = known.get(same) or (known[similar].like() if similar in known else None)
+        if not isinstance(guess, str):
+            guess, error = search(config, guess) if guess else (None, None)
+            if guess is None:
+                guess, error = search(config, None)
+            known[same] = guess or f"no rows found: {type(error).__name__}: {error}"[:200]
+        if isinstance(known[same], str):
+            return {"reason": known[same]}
+        known[similar] = guess
         rows = guess.rows(ROWS + EXAMPLES)
     try:
         task, model, r = attempt(config, rows, datasets.Dataset.from_list)
@@ -201,20 +215,111 @@ def record(path, known):
             "samples": invented.samples(r["samples"]), "results": {t: {k: v for k, v in scores.items() if "_stderr" not in k} for t, scores in invented.results(r["results"]).items()}}
 
 
+class Slow(BaseException):
+    """A file takes too long. A function that catches an Exception does not catch it."""
+
+
+def stop(*_):
+    raise Slow
+
+
+def record_line(path, known):
+    signal.alarm(TIME)
+    faulthandler.dump_traceback_later(2 * TIME, exit=True, file=open(os.devnull, "w"))  # where the alarm is not noticed
+    try:
+        made = record(path, known)
+    except Slow:
+        made = {"reason": "the harness takes too long"}
+    except BaseException as e:  # a function may want to end the process
+        made = {"reason": f"the harness fails: {type(e).__name__}: {traceback.format_exc(limit=-1)}"[-200:]}
+    signal.alarm(0)
+    faulthandler.cancel_dump_traceback_later()
+    return json.dumps({"file": os.path.relpath(path, TASKS), **made}, ensure_ascii=False, default=str) + "\n"
+
+
+def work(connection):
+    signal.signal(signal.SIGALRM, stop)
+    sys.stdout = sys.stderr = io.StringIO()
+    known = {}
+    while True:
+        connection.send(record_line(connection.recv(), known))
+
+
+class Worker:
+    """A process that records files, which a function may end."""
+
+    def __init__(self):
+        self.files = []  # the next one is the last
+        self.start()
+
+    def start(self):
+        self.connection, other = multiprocessing.Pipe()
+        multiprocessing.Process(target=work, args=(other,), daemon=True).start()
+        other.close()
+
+    def begin(self, parts):
+        """Begins with a file. Returns whether there is one."""
+        if not self.files and parts:
+            self.files = parts.pop()[::-1]
+        if not self.files:
+            return False
+        self.path = self.files.pop()
+        self.connection.send(self.path)
+        return True
+
+    def result(self):
+        try:
+            return self.connection.recv()
+        except EOFError:
+            self.start()
+            return json.dumps({"file": os.path.relpath(self.path, TASKS), "reason": "the harness takes too long, or ends"}) + "\n"
+
+
+def record_all(paths):
+    """Yields a line for each file. A process gets files of one folder one after another, since they often need the same rows."""
+    folders = {}
+    for path in paths:
+        folders.setdefault(os.path.relpath(path, TASKS).split(os.sep)[0], []).append(path)
+    parts = [files[i:i + PART] for files in folders.values() for i in range(0, len(files), PART)][::-1]
+    workers = [Worker() for _ in range(WORKERS)]
+    busy = {w.connection: w for w in workers if w.begin(parts)}
+    while busy:
+        for connection in multiprocessing.connection.wait(list(busy)):
+            worker = busy.pop(connection)
+            yield worker.result()
+            if worker.begin(parts):
+                busy[worker.connection] = worker
+
+
+def kept(output, head):
+    """Returns the lines that an earlier run has written, by file."""
+    if not os.path.exists(output):
+        return {}
+    with open(output) as f:
+        if f.readline() != head:
+            return {}
+        return {json.loads(line)["file"]: line for line in f if line.endswith("\n")}  # the last line may not be whole
+
+
 def main():
     logging.disable(logging.CRITICAL)
     datasets.disable_progress_bars()
     datasets.disable_caching()
-    known = {}
-    with open(sys.argv[1], "w") as out:
-        out.write(json.dumps({"folder": TASKS, "version": importlib.metadata.version("lm-eval")}) + "\n")
-        for path, config in task_files(sys.argv[2:]):
-            with contextlib.redirect_stdout(io.StringIO()):
-                try:
-                    made = record(path, known)
-                except BaseException as e:  # a function may end the process
-                    made = {"reason": f"the harness fails: {type(e).__name__}: {traceback.format_exc(limit=-1)}"[-200:]}
-            out.write(json.dumps({"file": os.path.relpath(path, TASKS), **made}, ensure_ascii=False, default=str) + "\n")
+    output = sys.argv[1]
+    programs = b"".join(open(m.__file__, "rb").read() for m in (sys.modules["__main__"], hub, invented, madeup, named))
+    paths = list(task_files(sys.argv[2:]))
+    head = json.dumps({"folder": TASKS, "version": importlib.metadata.version("lm-eval"), "files": len(paths), "part": len(sys.argv) > 2,
+                       "programs": hashlib.sha256(programs).hexdigest()}) + "\n"
+    lines = kept(output, head)
+    missing = [path for path in paths if os.path.relpath(path, TASKS) not in lines]
+    start = time.time()
+    with open(output, "w") as out:
+        out.writelines([head, *lines.values()])
+        for n, line in enumerate(record_all(missing), 1):
+            out.write(line)
+            out.flush()
+            if n % 500 == 0 or n == len(missing):
+                print(f"{n} of {len(missing)} task files in {time.time() - start:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
