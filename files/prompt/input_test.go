@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -197,7 +199,9 @@ func TestAnswered(t *testing.T) {
 					case errors.Is(err, io.EOF):
 						return got, nil
 					case errors.As(err, &damaged):
-						got = append(got, damaged.Record().Request)
+						require.Len(t, got, 2, "the last record is damaged")
+						require.Equal(t, 3, damaged.Number)
+						got = append(got, damaged.Record().Request, "damaged")
 						continue
 					case err != nil:
 						return got, err
@@ -208,7 +212,7 @@ func TestAnswered(t *testing.T) {
 			for range 2 {
 				got, err := pass()
 				require.NoError(t, err)
-				require.Equal(t, sums, got)
+				require.Equal(t, append(slices.Clone(sums), "damaged"), got)
 			}
 			require.Equal(t, before, notices, "a second pass says nothing again")
 			require.NoError(t, os.WriteFile(path, []byte(strings.Replace(c.text, "b", "c", 1)), 0o600))
@@ -239,7 +243,45 @@ func TestAnswered(t *testing.T) {
 	require.NoError(t, err)
 	_, err = in.Read(make([]byte, 1))
 	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NoError(t, os.WriteFile(path, []byte("prompt\na\n"), 0o600))
 	require.ErrorIs(t, in.Start(), os.ErrNotExist, "the error stays")
+	_, err = in.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// TestLinesAreReadFromTheFile: lines that are passed on unchanged are read from the file alone,
+// whose records are not held too. An error of that is an error of Start.
+func TestLinesAreReadFromTheFile(t *testing.T) {
+	t.Parallel()
+	open := func(path string) (n int) {
+		const folder = "/proc/self/fd"
+		list, err := os.ReadDir(folder)
+		if errors.Is(err, fs.ErrNotExist) {
+			return 1 // not on Linux
+		}
+		require.NoError(t, err)
+		for _, f := range list {
+			if to, err := os.Readlink(filepath.Join(folder, f.Name())); err == nil && to == path {
+				n++
+			}
+		}
+		return n
+	}
+	const text = "{\"prompt\":\"a\"}\nbroken \xff\n"
+	path := put(t, "a.jsonl", text)
+	in, err := table.Open([]string{path}, table.Options{})
+	require.NoError(t, err)
+	s := prompt.NewStream(in, prompt.Options{})
+	require.NoError(t, s.Start())
+	require.Equal(t, 1, open(path))
+	read, err := io.ReadAll(s)
+	require.NoError(t, err)
+	require.Equal(t, text, string(read))
+	require.NoError(t, s.Close())
+
+	s = prompt.NewStream(in, prompt.Options{Warn: func(string) { require.NoError(t, os.Remove(path)) }})
+	require.ErrorIs(t, s.Start(), fs.ErrNotExist)
+	require.NoError(t, s.Close())
 }
 
 // TestSeek: requests can be read again from the start only, and those of a pipe not at all.
