@@ -225,15 +225,21 @@ func TestLimits(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	for _, list := range []string{ // a thousand elements each
-		"reverse(a)", "concat(a)", "filter(a, true)", "map(a, #)", "sortBy(a, #)", "groupBy(a, #)", "sort(a)", "-499..500", "repeat('a', 1000)", "[a, a]",
+		"reverse(a)", "concat(a)", "filter(a, true)", "map(a, #)", "sortBy(a, #)", "groupBy(a, #)", "sort(a)", "-499..500", "repeat('a', 1000)", "uniq(a)[0] == 1 ? a : []", "flatten(a)",
 	} {
-		_, err := ours(`let a = map(1..1000, 1); len(map(a, {let b = ` + list + `; map(1..500, b)})) > 0`)
+		_, err := ours(`let a = map(1..1000, 1); len(map(a, {let b = ` + list + `; map(1..100, b)})) > 0`)
 		require.ErrorContains(t, err, "memory budget exceeded", list)
 		for range 2 { // what one record used does not count for the next
 			match, err := ours(`let a = map(1..1000, 1); len(` + list + `) > 0`)
 			require.NoError(t, err, list)
 			require.True(t, match)
 		}
+	}
+	for _, made := range []string{"[1, 2, 3]", "({a: 1, b: 2, c: 3})"} {
+		_, err := ours(`len(map(1..1000, {map(1..300, ` + made + `)})) > 0`)
+		require.ErrorContains(t, err, "memory budget exceeded", made)
+		_, err = ours(`len(map(1..500, {map(1..300, ` + made + `)})) > 0`)
+		require.NoError(t, err, made)
 	}
 	for _, c := range []struct {
 		before, repeated, after string
