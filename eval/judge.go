@@ -111,6 +111,10 @@ func (s *Set) judged(base Sample, item *Item, answers map[string]*answer) Sample
 		}
 		sum += v
 	}
+	if len(base.Filtered) == 0 {
+		base.Failed = "no answer is left after the filters"
+		return base
+	}
 	base.Scores["judge_score"] = sum / float64(len(base.Filtered))
 	return base
 }

@@ -172,6 +172,8 @@ func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[st
 			return base
 		case m.K > 0:
 			base.Scores[m.Name] = task.PassAtK(n, int(sum), m.K)
+		case n == 0:
+			base.Scores[m.Name] = 0
 		default:
 			base.Scores[m.Name] = sum / float64(n)
 		}
