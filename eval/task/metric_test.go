@@ -20,6 +20,14 @@ func written(t *testing.T, text string) *Task {
 
 const plainTask = "task: a\ndoc_to_text: x\ndoc_to_target: y\n"
 
+// The metric rouge gives the four of the package evaluate. Of several targets, the best one counts.
+func TestMetricsOfRouge(t *testing.T) {
+	t.Parallel()
+	list := written(t, plainTask+"metric_list: [{metric: rouge, aggregation: mean, higher_is_better: true}]").Metrics
+	require.Equal(t, []string{"rouge1 mean", "rouge2 mean", "rougeL mean", "rougeLsum mean"}, names(list))
+	require.InDelta(t, 0.8, list[0].Score("the cat", []string{"a dog", "the cat sat"}), 1e-15)
+}
+
 func TestScores(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -32,6 +40,10 @@ func TestScores(t *testing.T) {
 		{"exact_match, regexes_to_ignore: ['the ']", "the end", "end", 1},
 		{"contains", "It is Paris.", "Paris", 1},
 		{"contains", "It is Rome.", "Paris", 0},
+		{"rouge1", "The cat!", "the cat sat", 0.8},
+		{"rouge2", "the cat sat on", "the cat sat", 0.8},
+		{"rougeL", "cat the sat", "the cat sat", 2.0 / 3},
+		{"rougeLsum", "the cat\nsat", "sat\nthe cat", 1},
 		{"numeric_match", "so 1,204.0", "1204", 1},
 		{"numeric_match", "12 then 13", "12", 0},
 		{"json_valid", `{"a": 1}`, "", 1},
