@@ -26,6 +26,7 @@ import urllib.request
 os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "DISABLE_MULTIPROC": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 import torch  # noqa: E402
+import yaml  # noqa: E402
 from lm_eval.evaluator import simple_evaluate  # noqa: E402
 from lm_eval.models.huggingface import HFLM  # noqa: E402
 from lm_eval.tasks import TaskManager  # noqa: E402
@@ -123,7 +124,7 @@ def decided(scores):
 
 def harness(folder, names, model, description="", **more):
     manager = TaskManager(include_path=str(folder / "tasks"), include_defaults=False)
-    tasks = [{"task": n, "description": description} if description else n for n in names]
+    tasks = [yaml.safe_load((folder / "tasks" / f"{n}.yaml").read_text()) | {"description": description} if description else n for n in names]
     results = simple_evaluate(model=model, tasks=tasks, task_manager=manager, bootstrap_iters=0, **more)
     out = {}
     for name, samples in results["samples"].items():
