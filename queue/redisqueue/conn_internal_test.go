@@ -40,7 +40,7 @@ func TestDeadlinesOfASteadyConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		raw := new(slowConn)
 		c := &steadyConn{Conn: raw}
-		in := func(at time.Time) time.Duration { return time.Until(at) }
+		in := time.Until
 		require.NoError(t, c.SetWriteDeadline(time.Now().Add(3*time.Second)))
 		require.Equal(t, 3*time.Second, in(raw.write))
 		n, err := c.Write(make([]byte, 2*writeChunk+7))
