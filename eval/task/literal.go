@@ -130,13 +130,16 @@ var escapes = map[byte]rune{'n': '\n', 't': '\t', 'r': '\r', '\\': '\\', '\'': '
 var hexDigits = map[byte]int{'x': 2, 'u': 4, 'U': 8}
 
 func (p *literalParser) text() (ordered.Value, error) {
-	quote := p.rest[0]
+	quote := p.rest[:1]
+	if three := strings.Repeat(quote, 3); strings.HasPrefix(p.rest, three) {
+		quote = three
+	}
 	var b strings.Builder
-	for i := 1; i < len(p.rest); i++ {
+	for i := len(quote); i < len(p.rest); i++ {
 		c := p.rest[i]
 		switch {
-		case c == quote:
-			p.rest = p.rest[i+1:]
+		case strings.HasPrefix(p.rest[i:], quote):
+			p.rest = p.rest[i+len(quote):]
 			return b.String(), nil
 		case c != '\\':
 			b.WriteByte(c)

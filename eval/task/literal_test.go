@@ -17,7 +17,8 @@ func TestPythonLists(t *testing.T) {
 		`[]`: list{}, ` [ ] `: list{}, `()`: list{}, `['a', "b"]`: list{"a", "b"}, `['a',]`: list{"a"}, `('a', 1)`: list{"a", int64(1)},
 		`[1, -2, 2.5, 1e3, True, False, None]`: list{int64(1), int64(-2), 2.5, 1000.0, true, false, nil}, `[True]`: list{true}, "[1,\n\t2]": list{int64(1), int64(2)},
 		`[['a'], [], ('b')]`: list{list{"a"}, list{}, list{"b"}}, `'it\'s'`: "it's", `["it's"]`: list{"it's"}, `'a\\b\n\t\r\"'`: "a\\b\n\t\r\"", `'\x41\u00e9\U0001F600'`: "Aé😀", `'\0\a\b\f\v'`: "\x00\a\b\f\v",
-		`''`: "", `'é'`: "é", `9223372036854775808`: 9223372036854775808.0, `7`: int64(7), `[[[[[[[[1]]]]]]]]`: list{list{list{list{list{list{list{list{int64(1)}}}}}}}},
+		`['''it's "so"''', """a''b"""]`: list{`it's "so"`, "a''b"},
+		`''`:                            "", `'é'`: "é", `9223372036854775808`: 9223372036854775808.0, `7`: int64(7), `[[[[[[[[1]]]]]]]]`: list{list{list{list{list{list{list{list{int64(1)}}}}}}}},
 	} {
 		v, err := literal(text)
 		require.NoError(t, err, text)
@@ -26,7 +27,8 @@ func TestPythonLists(t *testing.T) {
 	for text, says := range map[string]string{
 		``: "the text ends within the list", `[`: "the closing bracket is missing", `['a'`: "a comma or the closing bracket is missing", `['a' 'b']`: "a comma or the closing bracket is missing",
 		`['a')`: "a comma or the closing bracket is missing", `['a',`: "the closing bracket is missing", `[] x`: `unexpected text " x" after the list`, `[abc]`: `"abc" is not a text or number`,
-		`['a]`: "the closing quote of a text is missing", `'a\`: "the closing quote of a text is missing", `'\q'`: `the escape \q is not known or not complete`, `'\x4'`: "is not a character",
+		`'''a''`: "the closing quote of a text is missing",
+		`['a]`:   "the closing quote of a text is missing", `'a\`: "the closing quote of a text is missing", `'\q'`: `the escape \q is not known or not complete`, `'\x4'`: "is not a character",
 		`'\x4`: `the escape \x is not known or not complete`, `'\xzz'`: `the escape \xzz is not a character`, `'\U00110000'`: "is not a character",
 		strings.Repeat("[", 10) + strings.Repeat("]", 10): "lists are nested more than 8 deep",
 	} {
