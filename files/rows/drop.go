@@ -98,7 +98,7 @@ func (o *Output) Record(line int) (string, error) {
 	if !o.regular {
 		return "", nil
 	}
-	in := bufio.NewReaderSize(io.NewSectionReader(o.file, 0, o.size), 1<<20)
+	in := bufio.NewReaderSize(io.NewSectionReader(o.file, 0, o.size), fileBuffer)
 	for text := []byte(nil); ; {
 		var err error
 		text, _, err = ReadResult(in, text[:0])

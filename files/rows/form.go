@@ -19,10 +19,7 @@ type forms struct {
 
 // check returns an error if an answer cannot be given the form.
 func (f *forms) check(c *generation.Constraint) error {
-	text, err := openai.Marshal(c)
-	if err != nil {
-		return err
-	}
+	text, _ := openai.Marshal(c) // texts can always be encoded
 	key := sha256.Sum256(text)
 	err, known := f.checked[key]
 	if known {

@@ -82,3 +82,11 @@ func gzipped(t *testing.T, text string) string {
 	require.NoError(t, w.Close())
 	return b.String()
 }
+
+// An array is told from a text that begins with a bracket by what follows the bracket.
+func TestBeginningsOfArrays(t *testing.T) {
+	t.Parallel()
+	for first, want := range map[string]bool{"[": true, "[ ": true, "[{": true, "[ {": true, "[\t{\"a\":1}": true, "[1": false, "[a]": false, "{": false, "": false, " {": false} {
+		require.Equal(t, want, beginsArray([]byte(first)), first)
+	}
+}

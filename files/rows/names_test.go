@@ -11,6 +11,19 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
+// Names of lines that are made up take a bit each.
+func TestMadeUpNamesAreSmall(t *testing.T) {
+	t.Parallel()
+	n := NewNames()
+	for line := 1; line <= 1000; line++ {
+		require.Equal(t, DefaultID(line), n.MakeUp(line))
+	}
+	require.Len(t, n.unnamed, 16)
+	require.False(t, n.Take("line-1000"))
+	require.True(t, n.Take("line-1001"))
+	require.Equal(t, "line-1001.2", n.MakeUp(1001))
+}
+
 // A custom_id that Reader makes for a row never equals the custom_id of another row, earlier or
 // later.
 func TestMadeUpNamesAreUnique(t *testing.T) {

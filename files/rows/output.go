@@ -21,6 +21,12 @@ import (
 // one.
 var ErrOtherFile = errors.New("made from a different input file")
 
+// Sizes of buffers in bytes: for lines one after another, and for reading or copying a whole file.
+const (
+	lineBuffer = 64 << 10
+	fileBuffer = 1 << 20
+)
+
 // Output is a file of results with at most one result per row. It identifies a row by its line
 // number in the input. It needs about 5 bytes of memory per result if the results are of
 // neighbouring lines. Output is safe for concurrent use.
@@ -107,7 +113,7 @@ func (c counter) Write(p []byte) (int, error) {
 func NewOutput(w io.Writer, batch string) *Output { return newOutput(w, batch) }
 
 func newOutput(w io.Writer, batch string) *Output {
-	o := &Output{batch: batch, w: bufio.NewWriterSize(w, 64<<10)}
+	o := &Output{batch: batch, w: bufio.NewWriterSize(w, lineBuffer)}
 	o.forget()
 	return o
 }
@@ -186,7 +192,7 @@ func (o *Output) errBusy() error {
 
 // scan reads the results in the file. It returns the offset after the last complete line.
 func (o *Output) scan() (end int64, err error) {
-	r := bufio.NewReaderSize(o.file, 1<<20)
+	r := bufio.NewReaderSize(o.file, fileBuffer)
 	var text []byte
 	for n := 1; ; n++ {
 		var size int64

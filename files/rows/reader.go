@@ -80,7 +80,7 @@ type Reader struct {
 // NewReader returns a Reader of the rows of r.
 func NewReader(r io.Reader, o Options) *Reader {
 	o.Format = cmp.Or(o.Format, FormatAuto)
-	return &Reader{src: bufio.NewReaderSize(r, 64<<10), options: o, names: NewNames()}
+	return &Reader{src: bufio.NewReaderSize(r, lineBuffer), options: o, names: NewNames()}
 }
 
 // Next returns the next row, which may have an Err, or io.EOF. The error is ErrFormat if the file

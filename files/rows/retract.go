@@ -137,8 +137,8 @@ func (o *Output) copyWithout(temp *os.File, without func(text []byte) bool) erro
 	}
 	unix.Flock(int(temp.Fd()), unix.LOCK_EX|unix.LOCK_NB) //nolint:errcheck // no other process knows temp; the file system may not support locks
 	// A SectionReader does not change the file's offset, at which the next line is written.
-	in := bufio.NewReaderSize(io.NewSectionReader(o.file, 0, info.Size()), 1<<20)
-	out := bufio.NewWriterSize(temp, 1<<20)
+	in := bufio.NewReaderSize(io.NewSectionReader(o.file, 0, info.Size()), fileBuffer)
+	out := bufio.NewWriterSize(temp, fileBuffer)
 	var text []byte
 	for {
 		text, _, err = ReadResult(in, text[:0])
