@@ -74,7 +74,7 @@ func (a *Answers) Close() error { return a.file.Close() }
 func (a *Answers) Len() int { return len(a.entries) }
 
 func (a *Answers) scan() error {
-	lines := bufio.NewReaderSize(a.file, 1<<20)
+	lines := bufio.NewReaderSize(a.file, bufferSize)
 	var text []byte
 	offset := int64(0)
 	for n := 1; ; n++ {

@@ -6,9 +6,12 @@ import (
 	"io"
 )
 
+// bufferSize is the size of the buffer with which a file of lines is read or written, in bytes.
+const bufferSize = 1 << 20
+
 // WriteLines writes the lines of all answers to w, sorted by row.
 func WriteLines(ctx context.Context, w io.Writer, all []*Answers) error {
-	out := bufio.NewWriterSize(w, 1<<20)
+	out := bufio.NewWriterSize(w, bufferSize)
 	next := make([]int, len(all))
 	for n := 0; ; n++ {
 		if n%1024 == 0 && ctx.Err() != nil {

@@ -186,7 +186,7 @@ func readAnswers(answers *table.Input, visit func(shownAnswer) error) error {
 		return err
 	}
 	defer in.Close() //nolint:errcheck // the file was only read
-	lines := bufio.NewReaderSize(in, 1<<20)
+	lines := bufio.NewReaderSize(in, bufferSize)
 	for n := 1; ; n++ {
 		text, err := lines.ReadBytes('\n')
 		if err != nil && !errors.Is(err, io.EOF) {

@@ -53,7 +53,7 @@ func (f *file) decode(name string, start []byte) error {
 		return nil
 	}
 	f.plain, f.encoding = nil, name
-	f.in = bufio.NewReaderSize(d.Reader(f.in), 64<<10)
+	f.in = bufio.NewReaderSize(d.Reader(f.in), bufferSize)
 	return nil
 }
 

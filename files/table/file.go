@@ -24,6 +24,9 @@ const peekSize = 4 << 10
 // reader needs this much memory.
 const maxWindow = 128 << 20
 
+// bufferSize is the size of a reader's or writer's buffer in bytes.
+const bufferSize = 64 << 10
+
 var byteOrderMark = []byte{0xEF, 0xBB, 0xBF}
 
 type file struct {
@@ -49,7 +52,7 @@ func openFile(path string, stdin io.Reader, encoding string) (*file, error) {
 		f.plain, r = plain, plain
 		f.closes = append(f.closes, plain.Close)
 	}
-	f.in = bufio.NewReaderSize(r, 64<<10)
+	f.in = bufio.NewReaderSize(r, bufferSize)
 	if err := f.decompress(encoding); err != nil {
 		return nil, errors.Join(fmt.Errorf("read %s: %w", f.name, err), f.Close())
 	}
@@ -85,14 +88,14 @@ func (f *file) decompress(encoding string) error {
 		if err != nil {
 			return err
 		}
-		f.in = bufio.NewReaderSize(z, 64<<10)
+		f.in = bufio.NewReaderSize(z, bufferSize)
 	case bytes.HasPrefix(start, []byte("\x28\xB5\x2F\xFD")):
 		z, err := zstd.NewReader(f.in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return err
 		}
 		f.closes = append(f.closes, func() error { z.Close(); return nil })
-		f.in = bufio.NewReaderSize(z, 64<<10)
+		f.in = bufio.NewReaderSize(z, bufferSize)
 	default:
 		return f.decode(encoding, start)
 	}

@@ -308,7 +308,7 @@ func (in *Input) Content() (io.ReadCloser, error) {
 
 func (in *Input) openFile(path string) (*file, error) {
 	if in.copied != nil && (path == in.once || path == Stdin) {
-		f := &file{name: in.once, in: bufio.NewReaderSize(io.NewSectionReader(in.copied, 0, math.MaxInt64), 64<<10)}
+		f := &file{name: in.once, in: bufio.NewReaderSize(io.NewSectionReader(in.copied, 0, math.MaxInt64), bufferSize)}
 		err := f.decompress(in.options.Encoding)
 		return f, err
 	}

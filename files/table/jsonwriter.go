@@ -34,7 +34,7 @@ func newJSONWriter(w io.Writer, columns []Column) (*jsonWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &jsonWriter{layout: l, out: bufio.NewWriterSize(w, 64<<10), between: "\n", end: "\n"}
+	j := &jsonWriter{layout: l, out: bufio.NewWriterSize(w, bufferSize), between: "\n", end: "\n"}
 	for i, c := range columns {
 		name, _ := json.Marshal(c.Name) // a string can always be encoded
 		start := ","

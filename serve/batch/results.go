@@ -71,6 +71,12 @@ type files struct {
 	usage  Usage
 }
 
+// Sizes of buffers in bytes.
+const (
+	outputBuffer  = 256 << 10
+	resultsBuffer = 1 << 20
+)
+
 type lineFile struct {
 	file  *os.File
 	w     *bufio.Writer
@@ -86,7 +92,7 @@ func (s *Store) newFiles(r *record) (*files, error) {
 		if err != nil {
 			return f, err
 		}
-		l.file, l.w = temp, bufio.NewWriterSize(temp, 256<<10)
+		l.file, l.w = temp, bufio.NewWriterSize(temp, outputBuffer)
 	}
 	return f, nil
 }
@@ -132,7 +138,7 @@ func (f *files) write(ctx context.Context) error {
 		return err
 	}
 	defer results.Close() //nolint:errcheck // the file was only read
-	in := bufio.NewReaderSize(results, 1<<20)
+	in := bufio.NewReaderSize(results, resultsBuffer)
 	for ctx.Err() == nil {
 		var text []byte
 		if text, err = in.ReadBytes('\n'); err != nil {
