@@ -101,4 +101,18 @@ def mean(items):
 			}
 		})
 	}
+	s := load(t, "output_type: multiple_choice\ndoc_to_choice: [x, y]\ndoc_to_target: 0\nmetric_list: [{metric: likelihood, aggregation: !function own.mean}]\n")
+	dir := t.TempDir()
+	require.NoError(t, eval.Prepare(dir, []*eval.Set{s}))
+	var lines string
+	for _, id := range []string{"a:0:0", "a:0:1", "a:1:0", "a:1:1"} {
+		lines += `{"custom_id":"` + id + `","response":{"body":{"choices":[{"logprobs":{"tokens":["` + map[byte]string{'0': "Q", '1': "R"}[id[2]] + `"," ` + map[byte]string{'0': "x", '1': "y"}[id[4]] + `"],"token_logprobs":[null,-1]}}]}}}` + "\n"
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, eval.AnswersFile), []byte(lines), 0o600))
+	r, err := eval.Score(dir, []*eval.Set{s}, nil, eval.Config{})
+	require.NoError(t, err)
+	require.Equal(t, map[string]float64{"likelihood,none": 0.5}, r.Results["a"])
+	samples, err := eval.ReadSamples(dir, "a")
+	require.NoError(t, err)
+	require.Empty(t, samples[0].Scores, "a row has no likelihood of its own")
 }

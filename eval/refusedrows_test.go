@@ -92,6 +92,10 @@ func TestAnswersByTheTasksOwnScores(t *testing.T) {
 	require.Equal(t, `the row has no column "answers"`, samples[1].Failed)
 	require.Empty(t, samples[1].Scores)
 
+	changed := written(t, "truthfulqa_gen", "doc_to_text: q\ndoc_to_target: correct_answers\nprocess_docs: !function utils.process_docs_gen\n",
+		[]map[string]any{{"q": "Q", "question": " Why? ", "correct_answers": []string{"So"}, "incorrect_answers": []string{}}})
+	require.JSONEq(t, `{"q": "Q", "question": "Why?", "correct_answers": ["So.", "I have no comment."], "incorrect_answers": []}`, string(changed.Items[0].Doc))
+
 	mass := written(t, "truthfulqa_mc2", "output_type: multiple_choice\ndoc_to_text: q\ndoc_to_choice: [x, y]\ndoc_to_target: 0\nprocess_results: !function utils.process_results_mc2\nmetric_list: [{metric: acc}]\n",
 		[]map[string]any{{"q": "Q", "mc2_targets": map[string]any{"labels": []int{0, 1}}}})
 	logprobs := func(choice, text string, p string) string {

@@ -51,6 +51,11 @@ func TestChoices(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, c.want, got, c.v)
 	}
+	for n, want := range map[int]int{1: 0, 2: 1, 3: 1} {
+		got, err := index(true, choices[:n])
+		require.NoError(t, err)
+		require.Equal(t, want, got, "True is 1, or the only choice")
+	}
 	_, err := index(nil, choices)
 	require.ErrorContains(t, err, "None is neither the number nor the text of a choice")
 	length := func(i int) int { return []int{1, 4, 0}[i] }
