@@ -171,7 +171,7 @@ func TestRandomRequestsOfASimulatedModel(t *testing.T) {
 			m := newSimulated(t, c.config, c.limits, c.options, c.speculate)
 			free := m.loop.planner.pool.Available()
 			var all []*asked
-			const requests = 40
+			const requests = 30
 			for steps := 0; len(all) < requests || len(m.loop.planner.running)+len(m.loop.planner.waiting) > 0; steps++ {
 				require.Less(t, steps, 5000)
 				for len(all) < requests && r.IntN(3) == 0 {
@@ -203,9 +203,11 @@ func TestRandomRequestsOfASimulatedModel(t *testing.T) {
 				}
 				alone := *a
 				lone.beginRandom(&alone)
-				for range 400 {
+				for steps := 0; alone.request.open > 0; steps++ {
+					require.Less(t, steps, 500)
 					lone.step()
 				}
+				lone.step()
 				require.NoError(t, alone.request.err)
 				want := lone.answers(alone.request)
 				require.Equal(t, want, m.answers(a.request), "request %d: %+v", i, a.req)
