@@ -53,6 +53,14 @@ func answer(line int) queue.Result {
 	return queue.Result{Line: line, Sum: "0badcafe", Text: []byte("{}")}
 }
 
+// deliveries returns the deliveries so far, once all goroutines of the bubble wait.
+func (b *bench) deliveries() []string {
+	synctest.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.taken
+}
+
 // serve starts a worker with one handler, and returns a function that stops it.
 func (b *bench) serve(change func(o *queue.ServeOptions), handle queue.Handler) (stop func()) {
 	b.t.Helper()
@@ -113,7 +121,7 @@ func TestWhatBecomesOfARow(t *testing.T) {
 					return c.outcome
 				})
 				<-time.After(time.Hour - 1)
-				require.Equal(t, c.want, b.taken)
+				require.Equal(t, c.want, b.deliveries())
 				s, err := b.Status(t.Context(), "b")
 				require.NoError(t, err)
 				require.Equal(t, c.running, s.Running)
@@ -135,7 +143,7 @@ func TestRowsThatArePassedOn(t *testing.T) {
 			return queue.Done()
 		})
 		synctest.Wait()
-		require.Equal(t, []string{`line 1, attempt 1, 0s, ""`}, b.taken)
+		require.Equal(t, []string{`line 1, attempt 1, 0s, ""`}, b.deliveries())
 		passed := 0
 		stop := b.serve(func(o *queue.ServeOptions) { o.Context = 9 }, func(_ context.Context, d *queue.Delivery) queue.Outcome {
 			if passed++; passed < 3 {
@@ -144,12 +152,12 @@ func TestRowsThatArePassedOn(t *testing.T) {
 			return queue.Done()
 		})
 		<-time.After(time.Minute)
-		require.Equal(t, []string{`line 2, attempt 1, 0s, ""`}, b.taken[1:], "it waits for the worker with the longer context")
+		require.Equal(t, []string{`line 2, attempt 1, 0s, ""`}, b.deliveries()[1:], "it waits for the worker with the longer context")
 		<-time.After(queue.PassOnDelay)
-		require.Equal(t, []string{`line 2, attempt 1, 1h0m0s, ""`}, b.taken[2:], "the other worker hangs")
+		require.Equal(t, []string{`line 2, attempt 1, 1h0m0s, ""`}, b.deliveries()[2:], "the other worker hangs")
 		close(busy)
 		synctest.Wait()
-		require.Equal(t, []string{`line 2, attempt 1, 1h1m0s, ""`}, b.taken[3:], "the other worker takes it")
+		require.Equal(t, []string{`line 2, attempt 1, 1h1m0s, ""`}, b.deliveries()[3:], "the other worker takes it")
 		_, err := b.Add(t.Context(), "m", queue.Default, []*queue.Job{job("b", 3)})
 		require.NoError(t, err)
 		stopLong()
@@ -184,10 +192,10 @@ func TestProgressOfRows(t *testing.T) {
 			return queue.Done()
 		})
 		<-time.After(time.Minute)
-		require.Equal(t, []string{`line 1, attempt 1, 0s, ""`, `line 1, attempt 2, 1s, "two"`}, b.taken)
+		require.Equal(t, []string{`line 1, attempt 1, 0s, ""`, `line 1, attempt 2, 1s, "two"`}, b.deliveries())
 		b.create("c", 1)
 		<-time.After(time.Minute)
-		require.Equal(t, []string{`line 1, attempt 1, 1m0s, ""`}, b.taken[2:])
+		require.Equal(t, []string{`line 1, attempt 1, 1m0s, ""`}, b.deliveries()[2:])
 		stop()
 	})
 }
@@ -383,7 +391,7 @@ func TestCancellingABatch(t *testing.T) {
 		_, err := b.Cancel(t.Context(), "b")
 		require.NoError(t, err)
 		synctest.Wait()
-		require.Len(t, b.taken, 1)
+		require.Len(t, b.deliveries(), 1)
 		s, err := b.Status(t.Context(), "b")
 		require.NoError(t, err)
 		require.Equal(t, []any{queue.Cancelled, 0}, []any{s.State, s.Running})
@@ -391,7 +399,7 @@ func TestCancellingABatch(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, b.Purge(t.Context(), "b"))
 		<-time.After(time.Hour)
-		require.Len(t, b.taken, 2, "the worker goes on with other batches")
+		require.Len(t, b.deliveries(), 2, "the worker goes on with other batches")
 		stop()
 	})
 }
