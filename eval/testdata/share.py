@@ -239,6 +239,7 @@ def record_line(path, known):
 
 def work(connection):
     signal.signal(signal.SIGALRM, stop)
+    multiprocessing.current_process()._config["daemon"] = False  # code_eval runs programs in processes
     sys.stdout = sys.stderr = io.StringIO()
     known = {}
     while True:
