@@ -18,7 +18,7 @@ import (
 // notRun says which commands of README.md and docs cannot be run in a test, and why. Those of ingot
 // are parsed with all of their flags instead.
 var notRun = []struct{ pattern, why string }{
-	{`^(\w+=\w+ )*(git|make|go|docker|brew|lm_eval|for|done)\b`, "no command of ingot"},
+	{`^(\w+=\w+ )*(git|make|go|docker|brew|pip|export \w+_BASE_URL|lm_eval|inspect|lighteval|for|done)\b`, "no command of ingot"},
 	{`install\.sh|ingot pull `, "downloads"},
 	{`^redis-server .*ADDRESS`, "needs the reader's address and password"},
 	{`ingot bench\b`, "measures for minutes"},
