@@ -283,11 +283,9 @@ func TestEnqueueEndsWithItsBatch(t *testing.T) {
 				}
 			})
 			sum, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(prompts(rows)), enqueue.Options{Batch: batch, Progress: func(enqueue.Summary) { end() }})
-			want := queue.ErrCancelled
-			if purge {
-				want = queue.ErrNoBatch
+			if !purge || !errors.Is(err, queue.ErrNoBatch) { // rows may also be added between the two calls
+				require.ErrorIs(t, err, queue.ErrCancelled)
 			}
-			require.ErrorIs(t, err, want)
 			require.Less(t, sum.Rows, rows/2)
 			queuetest.Take(t, q, queue.DefaultAlias, queue.Default, 0)
 		}
