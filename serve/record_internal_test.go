@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -150,4 +151,18 @@ func TestJobsOfRequestsAreDeleted(t *testing.T) {
 		}
 	}
 	f.end(t.Context(), "none")
+}
+
+// The log names the key with which a person has signed in to the console.
+func TestLinesOfPagesInTheLog(t *testing.T) {
+	t.Parallel()
+	var text bytes.Buffer
+	s := serverOf(t, "long-key-1 name=ann", nil)
+	s.log = slog.New(slog.NewTextHandler(&text, nil))
+	k, err := s.options.Keys.find("long-key-1")
+	require.NoError(t, err)
+	cookie := s.sessions.begin(k, false, time.Now())
+	require.Equal(t, http.StatusOK, s.ask(t, http.MethodGet, "/", "", "Cookie", cookie.Name+"="+cookie.Value).Code)
+	require.Contains(t, text.String(), "path=/ status=200")
+	require.Contains(t, text.String(), " key=ann")
 }
