@@ -115,8 +115,8 @@ func corpusScore(c *task.Corpus, metric string, samples []Sample) (value, stderr
 	return value, stderr
 }
 
-// bootstrapped returns a statistic of scores, and its standard error by the bootstrap. of may change
-// the order of the list that it gets.
+// bootstrapped returns a statistic of scores, and its standard error by the bootstrap. of may
+// change the order of the list that it gets.
 func bootstrapped(scores []float64, of func(list []float64) float64) (value, stderr float64) {
 	n := len(scores)
 	if n == 0 {

@@ -125,7 +125,8 @@ func TestAnswersByTheTasksOwnScores(t *testing.T) {
 	require.Equal(t, "bleu needs one answer and one target, but the row has 1 and 2", samples[3].Failed)
 }
 
-// TestLinesOfAnswersThatCannotBeRead: a damaged line is named; the run does not count as unanswered.
+// TestLinesOfAnswersThatCannotBeRead: a damaged line is named; the run does not count as
+// unanswered.
 func TestLinesOfAnswersThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	s := written(t, "a", "doc_to_text: q\ndoc_to_target: a\n", rowsOf(1))

@@ -101,7 +101,8 @@ func TestPauses(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoEntry)
 }
 
-// TestValuesThatCannotBeStored: a slot that cannot be read and an entry that has no JSON are errors.
+// TestValuesThatCannotBeStored: a slot that cannot be read and an entry that has no JSON are
+// errors.
 func TestValuesThatCannotBeStored(t *testing.T) {
 	t.Parallel()
 	b := setup(t, quick)

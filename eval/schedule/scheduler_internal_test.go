@@ -61,8 +61,8 @@ func TestLooks(t *testing.T) {
 	require.Empty(t, b.logged.String(), "the scheduler stops")
 }
 
-// TestRefresh: a refresh reads the file, looks at the table, and returns the ticks. It logs an error
-// of the file once.
+// TestRefresh: a refresh reads the file, looks at the table, and returns the ticks. It logs an
+// error of the file once.
 func TestRefresh(t *testing.T) {
 	t.Parallel()
 	b := setup(t, quick)

@@ -62,8 +62,8 @@ func TestGroupsThatAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestMembersOfGroups: a task or tag is found in the folder of the group, whatever the ending of its
-// file, before a built-in task of the name. Weights are multiplied.
+// TestMembersOfGroups: a task or tag is found in the folder of the group, whatever the ending of
+// its file, before a built-in task of the name. Weights are multiplied.
 func TestMembersOfGroups(t *testing.T) {
 	t.Parallel()
 	folder := files(t, map[string]string{

@@ -65,7 +65,8 @@ func TestSettingsOfInstructions(t *testing.T) {
 	require.ErrorContains(t, err, "instruction_id_list has 1 elements and kwargs has 2")
 }
 
-// TestLimitsOfInstructions: whether an answer at a limit, or just beside it, follows an instruction.
+// TestLimitsOfInstructions: whether an answer at a limit, or just beside it, follows an
+// instruction.
 func TestLimitsOfInstructions(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -129,8 +130,8 @@ func TestLimitsOfInstructions(t *testing.T) {
 	}
 }
 
-// TestLooseAnswers: an answer follows loosely if it does without its first line, its last line, both,
-// or its asterisks.
+// TestLooseAnswers: an answer follows loosely if it does without its first line, its last line,
+// both, or its asterisks.
 func TestLooseAnswers(t *testing.T) {
 	t.Parallel()
 	p, err := instruction(t, "startend:quotation", `{}`)

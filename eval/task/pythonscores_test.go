@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// TestValuesOfPythonScores: what a Python function returns for a metric is a number, a list of which
-// each element counts, or the pair that the metric's aggregation needs.
+// TestValuesOfPythonScores: what a Python function returns for a metric is a number, a list of
+// which each element counts, or the pair that the metric's aggregation needs.
 func TestValuesOfPythonScores(t *testing.T) {
 	t.Parallel()
 	type list = []ordered.Value

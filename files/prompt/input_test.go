@@ -267,8 +267,8 @@ func TestLinesAreReadFromTheFile(t *testing.T) {
 		}
 		return n
 	}
-	const text = "{\"prompt\":\"a\"}\nbroken \xff\n"
-	path := put(t, "a.jsonl", text)
+	lines := []byte("{\"prompt\":\"a\"}\nbroken \xff\n")
+	path := put(t, "a.jsonl", string(lines))
 	in, err := table.Open([]string{path}, table.Options{})
 	require.NoError(t, err)
 	s := prompt.NewStream(in, prompt.Options{})
@@ -276,7 +276,7 @@ func TestLinesAreReadFromTheFile(t *testing.T) {
 	require.Equal(t, 1, open(path))
 	read, err := io.ReadAll(s)
 	require.NoError(t, err)
-	require.Equal(t, text, string(read))
+	require.Equal(t, lines, read)
 	require.NoError(t, s.Close())
 
 	s = prompt.NewStream(in, prompt.Options{Warn: func(string) { require.NoError(t, os.Remove(path)) }})

@@ -22,8 +22,8 @@ var (
 	//go:embed testdata/refused.txt
 	refused string
 
-	// messages has expressions that fail with another message than that of the module, which is about
-	// its own code, or that have a type that it does not know. A tab is before the message.
+	// messages has expressions that fail with another message than that of the module, which is
+	// about its own code, or that have a type that it does not know. A tab is before the message.
 	//go:embed testdata/messages.txt
 	messages string
 

@@ -46,8 +46,8 @@ func TestAccountOfAStep(t *testing.T) {
 		lost    float64
 		without float64
 	}{
-		// Three rows without drafts take 13+2+3+0.01*50 = 18.5 s. With 10 positions for each row, they
-		// take 18.3 s, and two rows 16.2 s. Two steps of 40 s were measured.
+		// Three rows without drafts take 13+2+3+0.01*50 = 18.5 s. With 10 positions for each row,
+		// they take 18.3 s, and two rows 16.2 s. Two steps of 40 s were measured.
 		"others wait":       {[]drafts{{2, 1, 5}, {3, 3, 9}, {0, 0, 9}}, cost.Size{Rows: 8, Outputs: 8, Reads: 100}, true, 2*(40-18.5) - 4*18.3/3, 18.5},
 		"none waits":        {[]drafts{{2, 1, 5}, {3, 1, 9}, {0, 0, 9}}, cost.Size{Rows: 8, Outputs: 8, Reads: 100}, false, 2*(40-18.5) - 18.3 - 2.1, 18.5},
 		"the last has none": {[]drafts{{2, 1, 5}, {3, 1, 8}, {0, 0, 9}}, cost.Size{Rows: 8, Outputs: 8, Reads: 100}, false, 2*(40-18.5) - 2*2.1, 18.5},

@@ -17,8 +17,8 @@ const (
 	maxSkips = 64
 )
 
-// enqueue appends the sequences of a request, at least one, to the waiting sequences of their class. Interactive
-// sequences are in front of batch sequences.
+// enqueue appends the sequences of a request, at least one, to the waiting sequences of their
+// class. Interactive sequences are in front of batch sequences.
 func (p *planner) enqueue(seqs []*sequence) {
 	p.taken(seqs[0].request)
 	p.states.count(seqs, p.pool)

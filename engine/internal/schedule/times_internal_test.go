@@ -31,8 +31,8 @@ func TestTimesOfTokens(t *testing.T) {
 				require.True(t, m.loop.turn())
 			}
 			<-r.done
-			// Two steps for the 12 tokens of the prompt, of which the second choice adopts none. The
-			// first choice has its first token after the second step.
+			// Two steps for the 12 tokens of the prompt, of which the second choice adopts none.
+			// The first choice has its first token after the second step.
 			c := r.completion(m.tokenizer)
 			first := c.Choices[0].Times[0].Sub(began)
 			require.Equal(t, 3*time.Second, first)
