@@ -14,7 +14,6 @@ type examples struct {
 	task  *task.Task
 	pools map[string]*pool // by the value of the task's ShotColumn; one pool without such a column
 
-	own       bool // the examples are the task's own rows
 	exclusive bool // a row, and rows equal to it, are not its examples
 }
 
@@ -30,16 +29,15 @@ func newExamples(t *task.Task, rows []*ordered.Object) (*examples, error) {
 	e := &examples{task: t, pools: map[string]*pool{}}
 	from := rows
 	switch {
-	case t.Examples != nil:
-		from, e.exclusive = t.Examples, t.Splits.Exclusive()
-	case t.FewShotData != "" && t.FewShotData != t.Data:
+	case t.FewShotData != "" && (t.Examples == nil || t.Splits.Shots != ""): // as in the harness, a named split counts more than listed examples
 		var err error
 		if _, from, err = taskRows(t, t.FewShotData); err != nil {
 			return nil, err
 		}
 		e.exclusive = t.Splits.Exclusive()
+	case t.Examples != nil:
+		from, e.exclusive = t.Examples, t.Splits.Exclusive()
 	default:
-		e.own = true
 		// The harness draws these rows too if the split of the examples is that of the rows.
 		// Otherwise, the user gave no file of examples.
 		e.exclusive = t.Splits.Exclusive() || t.Splits.Examples() != t.Splits.Rows()

@@ -10,8 +10,8 @@ import (
 )
 
 // addGroups adds the scores of groups. A group's score by a metric is the weighted mean of its
-// tasks' scores. Tasks
-// without the metric or filter are left out. A group without a list of metrics gets no scores.
+// tasks' scores. Tasks without the metric or filter are left out. A group without a list of metrics
+// gets no scores.
 func (r *Results) addGroups(groups []task.Group) {
 	for _, g := range groups {
 		if r.Groups == nil {

@@ -2,8 +2,10 @@ package eval_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -196,4 +198,34 @@ func TestExamplesOfTheSameColumn(t *testing.T) {
 	again := written(t, "a", settings+"fewshot_config: {same: subject, seed: 7}\n", rows)
 	require.NotEqual(t, s.Items, again.Items)
 	require.Equal(t, s.Items, written(t, "a", settings+"fewshot_config: {same: subject, seed: 1234}\n", rows).Items)
+}
+
+// TestExamplesOfSplits: a split of examples is one of its own, even if its file is that of the
+// rows, and counts more than listed examples. Both are so in the harness.
+func TestExamplesOfSplits(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	var text strings.Builder
+	for i := range 8 {
+		fmt.Fprintf(&text, "{\"q\": %d, \"a\": \"yes\"}\n", i)
+	}
+	for _, name := range []string{"rows.jsonl", "copy.jsonl"} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text.String()), 0o600))
+	}
+	items := func(examples, more string) []eval.Item {
+		path := filepath.Join(folder, "task.yaml")
+		settings := "task: a\ndataset_path: json\ndataset_kwargs: {data_files: {test: rows.jsonl, train: " + examples + "}}\n" +
+			"test_split: test\ndoc_to_text: q\ndoc_to_target: a\nnum_fewshot: 2\n" + more
+		require.NoError(t, os.WriteFile(path, []byte(settings), 0o600))
+		read, err := task.Read(path)
+		require.NoError(t, err)
+		s, err := eval.Load(read, 0)
+		require.NoError(t, err)
+		return s.Items
+	}
+	const listed = "fewshot_config: {samples: [{q: x, a: no}, {q: y, a: no}]}\n"
+	want := items("copy.jsonl", "fewshot_split: train\n")
+	require.Equal(t, want, items("rows.jsonl", "fewshot_split: train\n"))
+	require.Equal(t, want, items("copy.jsonl", "fewshot_split: train\n"+listed))
+	require.Contains(t, items("copy.jsonl", "training_split: train\n"+listed)[0].Prompt.Context, "no")
 }

@@ -13,29 +13,39 @@ import (
 	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
-// WriteScores writes the scores of a run as a table: first the tasks, then the groups.
+// WriteScores writes the scores of a run as a table: first the tasks, then the groups. The counts
+// of a group's score are those of the tasks that have the metric.
 func WriteScores(w io.Writer, r *eval.Results) error {
 	t := textfmt.NewTable(w, "task", "metric", "filter", "score", "stderr", "rows", "failed", "truncated")
-	add := func(name string, scores map[string]float64, n eval.Count) {
+	add := func(name string, scores map[string]float64, tasks []string) {
 		if len(scores) == 0 {
+			n := countOf(r, tasks, "")
 			t.Line(name, "", "", "", "", n.Effective, n.Failed, n.Truncated)
 		}
 		for _, v := range eval.Scores(scores) {
+			n := countOf(r, tasks, v.Metric+","+v.Filter)
 			t.Line(name, v.Metric, v.Filter, shownScore(v.Value), plusMinus(v), n.Effective, n.Failed, n.Truncated)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Results)) {
-		add(name, r.Results[name], r.Samples[name])
+		add(name, r.Results[name], []string{name})
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Groups)) {
-		var n eval.Count
-		for _, member := range r.Subtasks[name] {
-			count := r.Samples[member]
-			n.Effective, n.Failed, n.Truncated = n.Effective+count.Effective, n.Failed+count.Failed, n.Truncated+count.Truncated
-		}
-		add(name+" (group)", r.Groups[name], n)
+		add(name+" (group)", r.Groups[name], r.Subtasks[name])
 	}
 	return t.Flush()
+}
+
+// countOf returns the sum of the counts of the tasks that have a score, given as "metric,filter",
+// or of all tasks if score is empty.
+func countOf(r *eval.Results, tasks []string, score string) (n eval.Count) {
+	for _, name := range tasks {
+		if _, ok := r.Results[name][score]; ok || score == "" {
+			count := r.Samples[name]
+			n.Effective, n.Failed, n.Truncated = n.Effective+count.Effective, n.Failed+count.Failed, n.Truncated+count.Truncated
+		}
+	}
+	return n
 }
 
 func shownScore(v float64) string { return fmt.Sprintf("%.4f", v) }

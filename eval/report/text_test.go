@@ -23,18 +23,19 @@ func cells(text string) (lines []string) {
 	return lines
 }
 
-// TestScoresAsText: tasks stand before groups, whose counts are the sums of their tasks.
+// TestScoresAsText: tasks stand before groups, whose counts are the sums of the tasks with the
+// metric.
 func TestScoresAsText(t *testing.T) {
 	t.Parallel()
 	r := &eval.Results{
-		Results:  map[string]map[string]float64{"b": {"acc,none": 0.25}, "a": {"acc,none": 0.5, "acc_stderr,none": 0.125}, "c": {}},
-		Groups:   map[string]map[string]float64{"g": {"acc,none": 0.375}},
-		Subtasks: map[string][]string{"g": {"a", "b"}},
-		Samples:  map[string]eval.Count{"a": {Effective: 10, Failed: 1, Truncated: 2}, "b": {Effective: 20, Failed: 3, Truncated: 5}, "c": {Failed: 7}},
+		Results:  map[string]map[string]float64{"b": {"acc,none": 0.25}, "a": {"acc,none": 0.5, "acc_stderr,none": 0.125}, "c": {}, "d": {"f1,none": 1}},
+		Groups:   map[string]map[string]float64{"g": {"acc,none": 0.375}, "h": {}},
+		Subtasks: map[string][]string{"g": {"a", "b", "d"}, "h": {"a", "d"}},
+		Samples:  map[string]eval.Count{"a": {Effective: 10, Failed: 1, Truncated: 2}, "b": {Effective: 20, Failed: 3, Truncated: 5}, "c": {Failed: 7}, "d": {Effective: 40}},
 	}
 	var b bytes.Buffer
 	require.NoError(t, report.WriteScores(&b, r))
-	require.Equal(t, []string{"a acc none 0.5000 ±0.1250 10 1 2", "b acc none 0.2500 20 3 5", "c 0 7 0", "g (group) acc none 0.3750 30 4 7"}, cells(b.String())[1:])
+	require.Equal(t, []string{"a acc none 0.5000 ±0.1250 10 1 2", "b acc none 0.2500 20 3 5", "c 0 7 0", "d f1 none 1.0000 40 0 0", "g (group) acc none 0.3750 30 4 7", "h (group) 50 1 2"}, cells(b.String())[1:])
 }
 
 // TestRunsAsText: a line for each task of each run, with the names of its baselines.

@@ -102,6 +102,7 @@ type groupReader struct {
 	path   string
 	group  Group
 	within []string // files of the groups that contain this one, directly or not
+	listed []string // names in the group's list, of which each counts once, as in the harness
 }
 
 const maxGroups = 8
@@ -189,6 +190,10 @@ func (g *groupReader) member(n *yaml.Node) error {
 	if m.Task == "" || !(m.Weight > 0) || math.IsInf(m.Weight, 0) { // NaN is not above 0
 		return errors.New("each element must have the name of a task (key \"task\") and a weight above 0")
 	}
+	if slices.Contains(g.listed, m.Task) {
+		return nil
+	}
+	g.listed = append(g.listed, m.Task)
 	files, err := g.find(m.Task)
 	if err != nil {
 		return err

@@ -72,7 +72,7 @@ func TestMembersOfGroups(t *testing.T) {
 		"third.txt":       "task: third\ntag: numbers\ndoc_to_text: x\ndoc_to_target: y\n",
 		"group.yaml":      "group: group\ntask: [{task: numbers, weight: 2}]\nmetadata: {version: 1}\ngroup_alias: g\n",
 		"outer.yaml":      "group: outer\ntask: [{task: group, weight: 0.25}, hellaswag]\naggregate_metric_list: [{metric: acc, aggregation: mean, filter_list: [a, b]}, {metric: f1, weight_by_size: true}]\n",
-		"plain.yaml":      "group: plain\ntask: [gsm8k, hellaswag]\n",
+		"plain.yaml":      "group: plain\ntask: [gsm8k, hellaswag, gsm8k]\n",
 	})
 	outer, plain := filepath.Join(folder, "outer.yaml"), filepath.Join(folder, "plain.yaml")
 	tasks, groups, err := ReadAll([]string{outer, plain, plain, "hellaswag", outer}, nil)

@@ -333,7 +333,6 @@ func (r *reader) examples(n *yaml.Node) error {
 		"target_delimiter": &t.Shot.TargetDelimiter, "fewshot_delimiter": &t.Shot.ShotDelimiter,
 		"samples": func(value *yaml.Node) (err error) {
 			t.Examples, err = r.objects(value)
-			t.ShotsInOrder = true
 			return err
 		},
 		"sampler": func(value *yaml.Node) error {
