@@ -116,3 +116,31 @@ def mean(items):
 	require.NoError(t, err)
 	require.Empty(t, samples[0].Scores, "a row has no likelihood of its own")
 }
+
+// TestRunAfterPythonEnded: a row whose function ends python3 has no score, and says why. The rows
+// after it are scored.
+func TestRunAfterPythonEnded(t *testing.T) {
+	t.Parallel()
+	python := harnesstest.Python(t)
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"rows.jsonl": `{"q": "Q", "a": "yes"}` + "\n" + `{"q": "R", "a": "end"}` + "\n" + `{"q": "S", "a": "yes"}` + "\n",
+		"own.py":     "import os\n\ndef metric(references, predictions):\n    return references == predictions if references != ['end'] else os._exit(3)\n",
+		"task.yaml":  "task: a\ndata: rows.jsonl\ndoc_to_text: q\ndoc_to_target: a\nmetric_list: [{metric: !function own.metric}]\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+	}
+	read, err := task.ReadTrusted(filepath.Join(folder, "task.yaml"), python)
+	require.NoError(t, err)
+	s, err := eval.Load(read, 0)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, eval.Prepare(dir, []*eval.Set{s}))
+	answerWith(t, dir, eval.RequestsFile, eval.AnswersFile, yes)
+	r, err := eval.Score(dir, []*eval.Set{s}, nil, eval.Config{})
+	require.NoError(t, err)
+	require.Equal(t, eval.Count{Original: 3, Effective: 2, Failed: 1}, r.Samples["a"])
+	samples, err := eval.ReadSamples(dir, "a")
+	require.NoError(t, err)
+	require.Contains(t, samples[1].Failed, "python3 ended: exit status 3")
+}

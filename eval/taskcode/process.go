@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/ingot-run/ingot/internal/ordered"
@@ -42,25 +43,26 @@ const (
 )
 
 // Process is a Python process that runs functions of tasks. It is safe for
-// concurrent use; calls run one after another.
+// concurrent use; calls run one after another. If the process ends during a call, the next call
+// starts it again.
 type Process struct {
 	Unsandboxed bool // functions may use the network
 
 	mu      sync.Mutex
-	cmd     *exec.Cmd
+	cmd     *exec.Cmd // nil while python3 does not run
 	in      io.WriteCloser
 	out     *bufio.Scanner
-	failed  error // why the process ended; later calls return it
+	refused error // why python3 cannot start; later calls return it
 	timeout time.Duration
 }
 
 // Call calls a function of a Python file. name may have the form class.method.
 func (p *Process) Call(kind Kind, file, name string, args ...ordered.Value) (ordered.Value, error) {
-	if err := p.Start(); err != nil {
-		return nil, err
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := p.ensure(); err != nil {
+		return nil, err
+	}
 	v, err := p.call(kind, file, name, args)
 	if err != nil {
 		return nil, fmt.Errorf("run the Python function %s of %s: %w", name, file, err)
@@ -78,22 +80,25 @@ func (p *Process) call(kind Kind, file, name string, args []ordered.Value) (orde
 	if p.timeout > 0 {
 		limit = p.timeout
 	}
-	slow := time.AfterFunc(limit, func() { p.cmd.Process.Kill() }) //nolint:errcheck // it may have ended
+	killed := make(chan struct{})
+	slow := time.AfterFunc(limit, func() {
+		kill(p.cmd)
+		close(killed)
+	})
 	_, err := p.in.Write(append(appendJSON(nil, request), '\n'))
 	if err == nil && !p.out.Scan() {
 		err = cmp.Or(p.out.Err(), io.EOF)
 	}
-	inTime := slow.Stop()
 	switch {
-	case !inTime:
-		p.failed = fmt.Errorf("it took longer than %v", limit)
+	case !slow.Stop():
+		<-killed
+		p.end()
+		return nil, fmt.Errorf("it took longer than %v", limit)
 	case errors.Is(err, bufio.ErrTooLong):
-		p.failed = fmt.Errorf("its result is larger than %d bytes", maxAnswer)
+		p.end()
+		return nil, fmt.Errorf("its result is larger than %d bytes", maxAnswer)
 	case err != nil:
-		p.failed = fmt.Errorf("python3 ended: %w", errors.Join(p.cmd.Wait(), err))
-	}
-	if p.failed != nil {
-		return nil, p.failed
+		return nil, fmt.Errorf("python3 ended: %v", p.end())
 	}
 	return value(p.out.Bytes())
 }
@@ -112,14 +117,18 @@ func value(line []byte) (ordered.Value, error) {
 	return v, nil
 }
 
-// Start starts python3 if it does not run yet. It returns the error that has ended the process.
+// Start starts python3 if it does not run yet.
 func (p *Process) Start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cmd == nil && p.failed == nil {
-		p.failed = p.start()
+	return p.ensure()
+}
+
+func (p *Process) ensure() error {
+	if p.cmd == nil && p.refused == nil {
+		p.refused = p.start()
 	}
-	return p.failed
+	return p.refused
 }
 
 func (p *Process) start() error {
@@ -133,6 +142,10 @@ func (p *Process) start() error {
 			return err
 		}
 	}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true // for kill
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -157,14 +170,31 @@ func withoutNetwork(unsandboxed bool) string {
 	return " without network (--trust-task-code=unsandboxed starts it with network)"
 }
 
-// Close ends the process.
+// Close ends the process. Later calls fail.
 func (p *Process) Close() {
-	if p == nil || p.cmd == nil {
+	if p == nil {
 		return
 	}
-	p.in.Close()         //nolint:errcheck // the process is ended below
-	p.cmd.Process.Kill() //nolint:errcheck // it may have ended
-	p.cmd.Wait()         //nolint:errcheck // it was killed
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refused = errors.New("the process for Python functions was closed")
+	if p.cmd != nil {
+		p.end()
+	}
+}
+
+// end ends the process and those that it has started, and returns how it ended.
+func (p *Process) end() *os.ProcessState {
+	kill(p.cmd)
+	p.cmd.Wait() //nolint:errcheck // its state is returned
+	state := p.cmd.ProcessState
+	p.cmd = nil
+	return state
+}
+
+// kill kills a process that was not waited for yet, and its process group.
+func kill(cmd *exec.Cmd) {
+	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) //nolint:errcheck // all may have ended
 }
 
 // appendJSON appends a value as JSON. Objects keep the order of their keys, which functions can

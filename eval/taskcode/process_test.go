@@ -1,10 +1,14 @@
 package taskcode
 
 import (
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +18,7 @@ import (
 )
 
 const source = `
+import os
 import random
 import socket
 import sys
@@ -78,6 +83,16 @@ def connect(doc):
 def endless(doc):
     while True:
         pass
+
+def waits(doc):
+    open(doc["fifo"], "w")
+    endless(doc)
+
+def dies(doc):
+    os._exit(3)
+
+def process(doc):
+    return os.getpid()
 
 def ends(doc):
     sys.exit("over")
@@ -243,14 +258,119 @@ func TestErrorsOfFunctions(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestAFunctionWithoutEnd(t *testing.T) {
+// fifo returns the path of a pipe, and its end for reading.
+func fifo(t *testing.T) (path string, reader *os.File) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	reader, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { reader.Close() })
+	return path, reader
+}
+
+// TestProgramsThatKill: a program that kills its parent is wrong if it cannot go on, and the runner
+// stays. On Linux, the runner is the first process of a PID namespace, so that programs see no
+// process outside. The test kills nothing else: without the namespace, it would hit this machine.
+func TestProgramsThatKill(t *testing.T) {
 	t.Parallel()
 	p, file := start(t)
+	before, err := p.Call(Plain, file, "process", parse(t, `{}`))
+	require.NoError(t, err)
+	if runtime.GOOS == "linux" && !p.Unsandboxed {
+		require.EqualValues(t, 1, before)
+	}
+	for after, right := range map[string]float64{"return 2": 1, "raise ValueError": 0} {
+		v, err := p.Call(Plain, file, "programs", []ordered.Value{"import posix\ndef f(x):\n  posix.kill(posix.getppid(), 9)\n  " + after})
+		require.NoError(t, err, after)
+		require.InDelta(t, right, v, 0, after)
+	}
+	v, err := p.Call(Plain, file, "drawn", parse(t, `{}`))
+	require.NoError(t, err)
+	require.InDelta(t, 0.8444218515250481, v, 0)
+	v, err = p.Call(Plain, file, "drawn", parse(t, `{}`))
+	require.NoError(t, err)
+	require.NotEqual(t, 0.8444218515250481, v, "the runner was started again")
+}
+
+// TestProcessesOfPrograms: the processes that a program has started end with it, whether it ends by
+// itself or is too slow.
+func TestProcessesOfPrograms(t *testing.T) {
+	t.Parallel()
+	p, file := start(t)
+	open := &Process{Unsandboxed: true}
+	t.Cleanup(open.Close)
+	for _, p := range []*Process{p, open} {
+		checkProcessesOfPrograms(t, p, file)
+	}
+}
+
+func checkProcessesOfPrograms(t *testing.T, p *Process, file string) {
+	t.Helper()
+	const fork = "import posix\nfd = posix.open(%q, posix.O_WRONLY)\nif not posix.fork():\n  %s\n  while True: pass\ndef f(x):\n  %s\n  return 2"
+	for _, c := range []struct {
+		child, parent string
+		right         float64
+	}{
+		{"pass", "pass", 1},
+		{"pass", "while True: pass", 0},
+		{"posix.setsid()", "pass", 1},
+		{"posix.setsid()", "while True: pass", 0},
+		{"posix.setsid()\n  posix.fork()\n  posix.setpgid(0, 0)", "posix.kill(posix.getppid(), 9)", 1},
+	} {
+		if c.child != "pass" && runtime.GOOS != "linux" {
+			continue // only Linux finds processes that have left the group
+		}
+		path, open := fifo(t)
+		v, err := p.Call(Plain, file, "programs", []ordered.Value{fmt.Sprintf(fork, path, c.child, c.parent)})
+		require.NoError(t, err)
+		require.NoError(t, open.SetReadDeadline(time.Now().Add(20*time.Second)))
+		_, err = open.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF, "%+v: a process has the pipe open", c)
+		require.InDelta(t, c.right, v, 0, "%+v", c)
+	}
+}
+
+// TestProcessStartsAgain: a function that ends the process, or has no end, does not concern later
+// calls.
+func TestProcessStartsAgain(t *testing.T) {
+	t.Parallel()
+	p, file := start(t)
+	_, err := p.Call(Plain, file, "dies", parse(t, `{}`))
+	require.ErrorContains(t, err, "python3 ended: exit status 3")
+	v, err := p.Call(Plain, file, "keys", parse(t, `{"a": 1}`))
+	require.NoError(t, err)
+	require.Equal(t, parse(t, `["a"]`), v)
 	p.timeout = 500 * time.Millisecond
-	_, err := p.Call(Plain, file, "endless", parse(t, `{}`))
+	_, err = p.Call(Plain, file, "endless", parse(t, `{}`))
 	require.ErrorContains(t, err, "longer than 500ms")
+	p.timeout = 0
 	_, err = p.Call(Plain, file, "keys", parse(t, `{}`))
-	require.ErrorContains(t, err, "longer than 500ms", "the process has ended")
+	require.NoError(t, err)
+	p.Close()
+	_, err = p.Call(Plain, file, "keys", parse(t, `{}`))
+	require.ErrorContains(t, err, "was closed")
+}
+
+// TestProcessEndsWithIngot: python3 ends when nobody can send it requests any more, also within a
+// call.
+func TestProcessEndsWithIngot(t *testing.T) {
+	t.Parallel()
+	p, file := start(t)
+	path := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	row := ordered.NewObject()
+	row.Set("fifo", path)
+	ended := make(chan error)
+	go func() {
+		_, err := p.Call(Plain, file, "waits", row)
+		ended <- err
+	}()
+	called, err := os.Open(path) // waits for the function
+	require.NoError(t, err)
+	defer called.Close()
+	require.NoError(t, p.in.Close())
+	require.ErrorContains(t, <-ended, "python3 ended: exit status 0")
 }
 
 // TestFunctionsHaveNoNetwork checks that a function cannot connect to a server that another process

@@ -1,15 +1,22 @@
 """Runs the Python functions of evaluation tasks for Ingot: a call is a line of JSON, and so is its result."""
 import base64
+import contextlib
 import importlib.util
 import inspect
 import itertools
 import json
 import os
 import pickle
+import queue
 import random
+import select
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import types
 
 MEMORY = 4 << 30  # bytes of address space
@@ -93,17 +100,25 @@ def replace_datasets():
 
 
 # A program is right if it runs to its end. It gets the token at the beginning and writes it at the end, so that it cannot pass by ending early.
+# Its parent is a supervisor, not the runner, since a program can kill its parent. The supervisor ends the process group if the runner ends.
 RUN_PROGRAM = """
-import os, sys
-token = sys.stdin.readline()
+import os, signal, sys, threading
+token, text = sys.stdin.readline(), eval(sys.stdin.readline())
 out = os.dup(1)
+program = os.fork()
+if program:
+    def end_with_runner():
+        sys.stdin.read()
+        os.killpg(0, signal.SIGKILL)
+    threading.Thread(target=end_with_runner, daemon=True).start()
+    os.waitpid(program, 0)
+    os.write(out, b"\\n")
+    os._exit(0)
 null = os.open(os.devnull, os.O_RDWR)
 for stream in (0, 1, 2):
     os.dup2(null, stream)
-text = sys.argv[1]
 try:
-    with open(text) as f:
-        exec(f.read(), {})
+    exec(text, {})
 except BaseException:
     os._exit(1)
 os.write(out, token.encode())
@@ -111,17 +126,75 @@ os.write(out, token.encode())
 
 
 def program_passes(text, timeout):
-    """Runs a program in a process of its own and in an empty folder, with the limits of this process, and tells whether it ends without an error."""
-    token = base64.b32encode(os.urandom(20)).decode() + "\n"
-    with tempfile.TemporaryDirectory() as folder, tempfile.NamedTemporaryFile("w", suffix=".py") as file:
-        file.write(text)
-        file.flush()
+    """Runs a program in a process group of its own and in an empty folder, with the limits of this process, and tells whether it ends without an error.
+
+    No process that the program has started is left, except on macOS one that has left the process group."""
+    token = base64.b32encode(os.urandom(20)) + b"\n"
+    others, folder = children(), tempfile.mkdtemp()
+    supervisor = subprocess.Popen([sys.executable, "-I", "-B", "-c", RUN_PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                  cwd=folder, start_new_session=True)
+    try:
+        return first_line(supervisor, token + ascii(text).encode() + b"\n", time.monotonic() + timeout) == token
+    finally:
+        with contextlib.suppress(OSError):  # its processes have ended
+            os.killpg(supervisor.pid, signal.SIGKILL)
+        for pipe in (supervisor.stdin, supervisor.stdout):
+            with contextlib.suppress(OSError):  # what was written was not read
+                pipe.close()
+        supervisor.wait()
+        end_children(others)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def first_line(process, given, end):
+    """Gives a process its input, and returns the first line of its output; less if the process closes its output or the time is over."""
+    line = b""
+    with contextlib.suppress(OSError):  # it ended before it read its input
+        process.stdin.write(given)
+        process.stdin.flush()
+        while b"\n" not in line and len(line) < 100 and select.select([process.stdout], [], [], max(0, end - time.monotonic()))[0]:
+            part = os.read(process.stdout.fileno(), 100)
+            if not part:
+                break
+            line += part
+    return line[:line.find(b"\n") + 1]
+
+
+def adopt_orphans():
+    """Makes this process the parent of processes of its programs whose parents have ended, on Linux."""
+    if sys.platform == "linux":
         try:
-            ended = subprocess.run([sys.executable, "-I", "-B", "-c", RUN_PROGRAM, file.name], input=token, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                   cwd=folder, timeout=timeout, text=True, check=False)
-        except subprocess.TimeoutExpired:
-            return False
-    return ended.stdout == token
+            import ctypes
+            ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+        except (ImportError, OSError, AttributeError):
+            pass  # in a PID namespace of its own, the process is their parent anyway
+
+
+def children():
+    """Returns the ids of the children of this process, on Linux."""
+    found = set()
+    if sys.platform != "linux":
+        return found
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        own = os.readlink("/proc/self")  # /proc may be that of another PID namespace
+    except OSError:  # there are none
+        return found
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/status", encoding="utf-8", errors="replace") as f:
+            status = dict(line.split(":\t", 1) for line in f if ":\t" in line)
+            if status["PPid"].strip() == own:
+                found.add(int(status.get("NSpid", name).split()[-1]))
+    return found
+
+
+def end_children(others):
+    """Ends the children of this process except others, and the children that these leave."""
+    while left := children() - others:
+        for end in (lambda pid: os.kill(pid, signal.SIGKILL), lambda pid: os.waitpid(pid, 0)):
+            for pid in left:
+                with contextlib.suppress(OSError):  # it has ended
+                    end(pid)
 
 
 class CodeEval:
@@ -289,15 +362,27 @@ def limit_memory():
         pass  # not every system can
 
 
+def take(requests, lines):
+    """Ends this process at the end of the requests, also within a call."""
+    for line in requests:
+        lines.put(line)
+    os._exit(0)
+
+
 def main():
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what functions print is not an answer
     requests = os.fdopen(os.dup(0), encoding="utf-8")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the first process of a PID namespace gets no signals from within
     limit_memory()
+    adopt_orphans()
     replace_datasets()
     replace_evaluate()
-    for line in requests:
+    lines = queue.SimpleQueue()
+    threading.Thread(target=take, args=(requests, lines), daemon=True).start()
+    while True:
+        line = lines.get()
         try:
             answer = {"value": call(json.loads(line))}
             text = json.dumps(answer, ensure_ascii=False, allow_nan=False)

@@ -6,9 +6,11 @@ import (
 	"syscall"
 )
 
-// sandboxed returns a command that runs in a network namespace of its own, which has no network.
+// sandboxed returns a command that runs in a network namespace of its own, which has no network,
+// and is the first process of a PID namespace: processes in there cannot end others, and end with
+// it.
 func sandboxed(cmd *exec.Cmd) (*exec.Cmd, error) {
-	a := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	a := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID}
 	if uid, gid := os.Getuid(), os.Getgid(); uid != 0 { // users other than root need a user namespace for that
 		a.Cloneflags |= syscall.CLONE_NEWUSER
 		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
