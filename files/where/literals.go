@@ -1,7 +1,6 @@
 package where
 
 import (
-	"math"
 	"strconv"
 	"strings"
 
@@ -26,7 +25,7 @@ func (p *parser) number(token lexer.Token) expr {
 		base, name = 0, "hex"
 	case strings.ContainsAny(lower, ".e"):
 		v, err := strconv.ParseFloat(value, 64)
-		if err != nil || v > math.MaxFloat64 {
+		if err != nil {
 			p.stop(p.current.From, "invalid float literal: %v", err)
 		}
 		return constant(v, token.From)
