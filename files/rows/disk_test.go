@@ -94,6 +94,31 @@ func TestAFileThatFails(t *testing.T) {
 	}
 }
 
+// A copy that cannot take the place of the file leaves an output that can be written and synced.
+func TestACopyThatCannotReplaceTheFile(t *testing.T) {
+	t.Parallel()
+	o, path, err := openWith(t, lines(answer(1), failure(2)))
+	require.NoError(t, err)
+	moved := path + ".moved"
+	err = o.rewrite(func([]byte) bool { // a folder takes the place of the file meanwhile
+		if _, err := os.Stat(moved); err != nil {
+			require.NoError(t, os.Rename(path, moved))
+			require.NoError(t, os.Mkdir(path, 0o700))
+		}
+		return true
+	})
+	require.ErrorIs(t, err, unix.EEXIST)
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.Rename(moved, path))
+	left, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+	write(t, o, answer(3))
+	require.NoError(t, o.Sync(), "the file has the size of what was written")
+	require.NoError(t, o.Close())
+	require.Equal(t, lines(answer(1), failure(2), answer(3)), content(t, path))
+}
+
 const onFullDisk = "INGOT_TEST_FULL_DISK"
 
 // A disk that becomes full while the file is copied leaves the file as it was. The test runs in a

@@ -91,7 +91,7 @@ func (o *Output) rewrite(without func(text []byte) bool) error {
 	if err != nil {
 		return err
 	}
-	err = o.copyWithout(temp, without)
+	size, err := o.copyWithout(temp, without)
 	if err == nil {
 		err = os.Rename(temp.Name(), path)
 	}
@@ -100,7 +100,7 @@ func (o *Output) rewrite(without func(text []byte) bool) error {
 		return errors.Join(err, temp.Close())
 	}
 	old := o.file
-	o.file = temp
+	o.file, o.size = temp, size
 	return errors.Join(closeFile(old), syncFolder(filepath.Dir(path)))
 }
 
@@ -126,14 +126,14 @@ func syncFile(f *os.File) error {
 }
 
 // copyWithout copies the file to temp, except for the lines for which without returns true. It
-// gives temp the file's mode and locks temp.
-func (o *Output) copyWithout(temp *os.File, without func(text []byte) bool) error {
+// gives temp the file's mode, locks temp, and returns the size of the copy.
+func (o *Output) copyWithout(temp *os.File, without func(text []byte) bool) (size int64, err error) {
 	info, err := o.file.Stat()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := temp.Chmod(info.Mode().Perm()); err != nil {
-		return err
+		return 0, err
 	}
 	unix.Flock(int(temp.Fd()), unix.LOCK_EX|unix.LOCK_NB) //nolint:errcheck // no other process knows temp; the file system may not support locks
 	// A SectionReader does not change the file's offset, at which the next line is written.
@@ -146,20 +146,20 @@ func (o *Output) copyWithout(temp *os.File, without func(text []byte) bool) erro
 			break
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if without(text[:len(text)-1]) {
 			continue
 		}
 		if _, err := out.Write(text); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if err := out.Flush(); err != nil {
-		return err
+		return 0, err
 	}
-	if o.size, err = temp.Seek(0, io.SeekCurrent); err != nil {
-		return err
+	if size, err = temp.Seek(0, io.SeekCurrent); err != nil {
+		return 0, err
 	}
-	return temp.Sync()
+	return size, temp.Sync()
 }
