@@ -420,6 +420,26 @@ func TestEcho(t *testing.T) {
 	}
 }
 
+// TestReasonsOfNoEcho checks that the error says why a server has no log-probabilities of prompts.
+func TestReasonsOfNoEcho(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status       int
+		answer, want string
+	}{
+		{http.StatusBadRequest, `{"error": "echo is not supported"}`, "echo is not supported"},
+		{http.StatusOK, `{"choices": [5]}`, "json: cannot unmarshal number"},
+	} {
+		url := start(t, func(w http.ResponseWriter, _ string, _ int) {
+			w.WriteHeader(c.status)
+			io.WriteString(w, c.answer) //nolint:errcheck // the client reports it
+		})
+		err := client(t, url, remote.Options{}).CheckEcho(t.Context())
+		require.ErrorIs(t, err, remote.ErrNoEcho)
+		require.ErrorContains(t, err, c.want)
+	}
+}
+
 // TestEchoWithARefusedKey checks that a refused key is not mistaken for a server without
 // log-probabilities of prompts.
 func TestEchoWithARefusedKey(t *testing.T) {

@@ -35,7 +35,7 @@ func TestScoresAsText(t *testing.T) {
 	}
 	var b bytes.Buffer
 	require.NoError(t, report.WriteScores(&b, r))
-	require.Equal(t, []string{"a acc none 0.5000 ±0.1250 10 1 2", "b acc none 0.2500 20 3 5", "c 0 7 0", "d f1 none 1.0000 40 0 0", "g (group) acc none 0.3750 30 4 7", "h (group) 50 1 2"}, cells(b.String())[1:])
+	require.Equal(t, []string{"task metric filter score stderr rows failed truncated", "a acc none 0.5000 ±0.1250 10 1 2", "b acc none 0.2500 20 3 5", "c 0 7 0", "d f1 none 1.0000 40 0 0", "g (group) acc none 0.3750 30 4 7", "h (group) 50 1 2"}, cells(b.String()))
 }
 
 // TestRunsAsText: a line for each task of each run, with the names of its baselines.
@@ -56,9 +56,10 @@ func TestRunsAsText(t *testing.T) {
 	require.NoError(t, report.WriteRuns(&other, []eval.Run{{Name: "three", Results: &named}}, nil))
 	require.Contains(t, cells(other.String())[1], " model.gguf a acc")
 	require.Equal(t, []string{
+		"run baseline date model task scores rows failed verdict",
 		"one also,main " + shown + " aaaaaaaaaaaa,b a acc 0.5000±0.1250 10 1 fail", "one also,main " + shown + " aaaaaaaaaaaa,b b acc 0.2500 0 0 fail",
 		"two " + shown + " aaaaaaaaaaaa,b a acc 0.5000±0.1250 10 1", "two " + shown + " aaaaaaaaaaaa,b b acc 0.2500 0 0",
-	}, cells(b.String())[1:])
+	}, cells(b.String()))
 }
 
 // TestBaselinesAsText: a baseline whose run has changed says so.
@@ -78,6 +79,7 @@ func TestBaselinesAsText(t *testing.T) {
 	require.NoError(t, report.WriteBaselines(&b, runs, all))
 	lines := cells(b.String())
 	require.Len(t, lines, 3)
+	require.Equal(t, "name run pinned state", lines[0])
 	require.Regexp(t, `^later night-2 \S+ \S+ use baseline later: read a run: `, lines[1])
 	require.Equal(t, "main night-1 "+all["main"].Pinned.Local().Format(time.DateTime)+" ready", lines[2])
 }
@@ -104,6 +106,7 @@ func TestVerdictsAsText(t *testing.T) {
 		require.NoError(t, err)
 		var b bytes.Buffer
 		require.NoError(t, report.WriteVerdict(&b, list))
+		require.Equal(t, "task metric filter baseline candidate difference 90 % interval p rows lost won changed failed cut shows verdict", cells(b.String())[0])
 		require.Contains(t, b.String(), "\nverdict: "+c.verdict+"\n", name)
 		require.Equal(t, c.needed, strings.Contains(b.String(), "quiz exact_match: to exclude a loss of 0.0300, about "), "%s: %s", name, b.String())
 	}
