@@ -44,6 +44,9 @@ func LoadAll(tasks []*task.Task, settings Settings) ([]*Set, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := s.try(); err != nil {
+			return nil, fmt.Errorf("load task %s: %w", t.Name, err)
+		}
 		sets = append(sets, s)
 	}
 	return sets, nil

@@ -47,6 +47,18 @@ type Sample struct {
 	by         map[string]*task.Metric  // metrics of the scores if a Python function computes them; nil for those of the task
 }
 
+// FirstFailure returns the number of the first row of a task without a score, from 1, and why it
+// has none. If all rows have a score, the number is 0.
+func FirstFailure(folder, task string) (row int, reason string, err error) {
+	samples, err := ReadSamples(folder, task)
+	for i := range samples {
+		if samples[i].Failed != "" {
+			return samples[i].DocID + 1, samples[i].Failed, err
+		}
+	}
+	return 0, "", err
+}
+
 // SamplesFile is the name of a task's samples file.
 func SamplesFile(task string) string { return "samples_" + task + ".jsonl" }
 

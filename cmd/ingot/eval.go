@@ -164,15 +164,13 @@ func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 	if err != nil {
 		return err
 	}
-	var failed, total int
 	for name, n := range results.Samples {
-		failed, total = failed+n.Failed, total+n.Original
 		if n.Undecided > 0 {
 			cmd.PrintErrf("%s: %s with an answer that only a program for algebra can compare with the target for sure: normal forms are compared. They have the field \"undecided\" in %s\n",
 				textfmt.Printable(name), countRows(n.Undecided), textfmt.Printable(eval.SamplesFile(name)))
 		}
 	}
-	return failLimit{}.check(failed, total)
+	return checkScored(cmd, e.folder, results)
 }
 
 // outputFormat is the value of --output-format.

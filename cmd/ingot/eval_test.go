@@ -217,6 +217,21 @@ func TestEvalJudge(t *testing.T) {
 	}
 }
 
+// TestEvalTaskWithoutScores: a task of which every row fails is an error with the reason, also if
+// the rows of another task have scores.
+func TestEvalTaskWithoutScores(t *testing.T) {
+	t.Parallel()
+	task, folder := quiz(t), t.TempDir()
+	failing := filepath.Join(folder, "failing.yaml")
+	text := strings.Replace(readFile(t, task), "task: quiz", "task: failing\nrepeats: 2\nmetric_list: [{metric: pass@k, k: 2}]\nfilter_list: [{name: one, filter: [{function: take_first}]}]", 1)
+	require.NoError(t, os.WriteFile(failing, []byte(text), 0o600))
+	r := ingot(t, "", "eval", "run", task, failing, "-o", filepath.Join(folder, "run"), "--model", tinyLlama, "--limit", "2")
+	require.Equal(t, exitRows, r.code, r.stderr)
+	require.Regexp(t, `(?m)^failing: 2 rows without a score, the first of them row 1: 1 answers are left after the filters, but pass@2 needs 2$`, r.stderr)
+	require.Contains(t, r.stderr, "ingot: task failing: all 2 rows failed; row 1: 1 answers are left after the filters, but pass@2 needs 2\n")
+	require.Regexp(t, `(?m)^quiz +exact_match `, r.stdout)
+}
+
 func TestEvalUsage(t *testing.T) {
 	t.Parallel()
 	task := quiz(t)

@@ -66,7 +66,7 @@ func TestEvalRunFailsWithItsRows(t *testing.T) {
 	for range 2 { // the second run finds all rows in the directory
 		r := ingot(t, "", "eval", "run", path, "-o", filepath.Join(folder, "run"), "--model", tinyLlama)
 		require.Equal(t, exitRows, r.code, r.stderr)
-		require.Contains(t, r.stderr, "ingot: all 2 rows failed\n")
+		require.Contains(t, r.stderr, "all 2 rows failed; row 1: bad_request: line 1: the prompt is empty\n")
 		require.Regexp(t, `(?m)^none +0 +2 +0$`, r.stdout)
 	}
 }

@@ -233,14 +233,8 @@ func scoresOf(r *eval.Results) []scored {
 // firstFailure returns why the first row without an answer has none.
 func firstFailure(run string, r *eval.Results) (string, error) {
 	for _, task := range slices.Sorted(maps.Keys(r.Samples)) {
-		samples, err := eval.ReadSamples(run, task)
-		if err != nil {
-			return "", err
-		}
-		for i := range samples {
-			if samples[i].Failed != "" {
-				return samples[i].Failed, nil
-			}
+		if _, reason, err := eval.FirstFailure(run, task); err != nil || reason != "" {
+			return reason, err
 		}
 	}
 	return "unknown", nil

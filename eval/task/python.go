@@ -26,16 +26,19 @@ func (r *reader) pythonFile(name string) (file, function string) {
 	return file, name[i+1:]
 }
 
+// calledFunction is a Python function as the task names it, with its file and its name in there.
+type calledFunction struct{ name, file, function string }
+
 // pythonCall calls a Python function of a task.
 type pythonCall func(kind taskcode.Kind, args ...ordered.Value) (ordered.Value, error)
 
 // call returns the Python function of a name. The function is noted, so that finish can refuse it.
 func (r *reader) call(name string) pythonCall {
-	if !slices.Contains(r.called, name) {
-		r.called = append(r.called, name)
-	}
 	python := r.python
 	file, function := r.pythonFile(name)
+	if f := (calledFunction{name, file, function}); !slices.Contains(r.called, f) {
+		r.called = append(r.called, f)
+	}
 	return func(kind taskcode.Kind, args ...ordered.Value) (ordered.Value, error) {
 		return python.Call(kind, file, function, args...)
 	}
@@ -112,6 +115,23 @@ func pythonRows(v ordered.Value, err error) ([]*ordered.Object, error) {
 		return nil, errors.New("the Python function did not return a list of rows")
 	}
 	return rows, nil
+}
+
+// Tried reports whether Trial can find errors of functions: those that filter or score answers.
+func (t *Task) Tried() bool {
+	inPython := func(s step) bool { return s.python != nil }
+	return t.results.score != nil ||
+		slices.ContainsFunc(t.Filters, func(p Pipeline) bool { return slices.ContainsFunc(p.steps, inPython) }) ||
+		slices.ContainsFunc(t.Metrics, func(m Metric) bool { return m.function != nil })
+}
+
+// Trial calls try, in which Python functions run without effects on later calls (see
+// taskcode.Process.Trial), and returns its error.
+func (t *Task) Trial(try func() error) error {
+	if t.python == nil {
+		return try()
+	}
+	return t.python.Trial(try)
 }
 
 // results returns what process_results of the harness gets.

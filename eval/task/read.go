@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -172,8 +173,8 @@ type reader struct {
 	folder string
 	here   string // folder of the file with the key that is read: a file that the task includes may be elsewhere
 	python *taskcode.Process
-	until  bool     // the task has stop strings
-	called []string // names of Python functions that this package lacks
+	until  bool             // the task has stop strings
+	called []calledFunction // Python functions that this package lacks
 
 	dataset   string            // value of dataset_path
 	dataFiles map[string]string // path of the file of each split
@@ -224,6 +225,7 @@ func (r *reader) targets() map[string]any {
 func (r *reader) unsafe(n *yaml.Node) error {
 	var runs bool
 	if err := n.Decode(&runs); err != nil || !runs || r.python != nil {
+		r.task.Programs = runs
 		return err
 	}
 	return fmt.Errorf("the task runs programs that the model has written, which is %w without --trust-task-code", ErrUnsupported)
@@ -486,15 +488,25 @@ func (r *reader) checkFunctions() error {
 	if len(r.called) == 0 {
 		return nil
 	}
-	names, are, them := fmt.Sprintf("the Python function %q", r.called[0]), "is", "it"
-	if len(r.called) > 1 {
-		names, are, them = "the Python functions "+strings.ReplaceAll(strings.Trim(fmt.Sprintf("%q", r.called), "[]"), `" "`, `", "`), "are", "them"
+	var list []string
+	for _, f := range r.called {
+		list = append(list, strconv.Quote(f.name))
+	}
+	names, are, them := "the Python function "+list[0], "is", "it"
+	if len(list) > 1 {
+		names, are, them = "the Python functions "+strings.Join(list, ", "), "are", "them"
 	}
 	if r.python == nil {
 		return fmt.Errorf("%s %s %w: --trust-task-code runs %s with python3", names, are, ErrUnsupported, them)
 	}
 	if err := r.python.Start(); err != nil {
 		return fmt.Errorf("run %s: %w", names, err)
+	}
+	r.task.python = r.python
+	for _, f := range r.called {
+		if err := r.python.Find(f.file, f.function); err != nil {
+			return err
+		}
 	}
 	return nil
 }

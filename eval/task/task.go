@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ingot-run/ingot/eval/taskcode"
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
@@ -55,10 +56,12 @@ type Task struct {
 	Cluster    string  // column whose values group rows that are not independent; empty for none
 	Margin     float64 // loss that a gate accepts
 	Chat       bool    // prompts are sent as messages, through the chat template
+	Programs   bool    // answers are programs, which are run
 	Multiturn  bool    // with Chat: each example is a message of the user and one of the assistant, as by default in the harness
 
-	convert rowsFunction    // changes the rows of a data set; nil if they are used unchanged
-	results resultsFunction // scores rows with metrics of its own; zero if the task's metrics do
+	convert rowsFunction      // changes the rows of a data set; nil if they are used unchanged
+	results resultsFunction   // scores rows with metrics of its own; zero if the task's metrics do
+	python  *taskcode.Process // runs functions of the task; nil if it has none in Python
 }
 
 // Rows returns the rows of a data set as the task uses them: changed, or without those of other

@@ -40,6 +40,8 @@ const (
 	Filter    Kind = "filter"    // the responses to a row or the only one, the row, and settings of the filter
 	Metric    Kind = "metric"    // a target, a response, and settings of the metric
 	Aggregate Kind = "aggregate" // values of rows: those that the kinds Results and Metric return as items
+
+	find Kind = "find" // nothing: it is only looked for
 )
 
 // Process is a Python process that runs functions of tasks. It is safe for
@@ -54,6 +56,8 @@ type Process struct {
 	out     *bufio.Scanner
 	refused error // why python3 cannot start; later calls return it
 	timeout time.Duration
+	trial   bool // calls are those of a trial
+	unknown bool // a call of the trial had no result
 }
 
 // Call calls a function of a Python file. name may have the form class.method.
@@ -70,6 +74,40 @@ func (p *Process) Call(kind Kind, file, name string, args ...ordered.Value) (ord
 	return v, nil
 }
 
+// Find imports a Python file and returns an error if it has no function of this name.
+func (p *Process) Find(file, name string) error {
+	_, err := p.Call(find, file, name)
+	return err
+}
+
+// trialShare is the share of the time limit that calls in a trial have.
+const trialShare = 6
+
+// Trial calls try, whose calls of functions run in copies of the process, so that they change
+// nothing in it. It returns the error of try. If a call in it takes too long or ends its copy,
+// Trial returns nil. It does not call try if functions may use the network, where their calls could
+// have effects.
+func (p *Process) Trial(try func() error) error {
+	if p.Unsandboxed {
+		return nil
+	}
+	p.setTrial(true)
+	err := try()
+	if p.setTrial(false) {
+		return nil
+	}
+	return err
+}
+
+// setTrial begins or ends a trial. It reports whether a call in the trial that ends had no result.
+func (p *Process) setTrial(on bool) (unknown bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	unknown = p.unknown
+	p.trial, p.unknown = on, false
+	return unknown
+}
+
 func (p *Process) call(kind Kind, file, name string, args []ordered.Value) (ordered.Value, error) {
 	request := ordered.NewObject()
 	request.Set("kind", string(kind))
@@ -79,6 +117,9 @@ func (p *Process) call(kind Kind, file, name string, args []ordered.Value) (orde
 	limit := callTime
 	if p.timeout > 0 {
 		limit = p.timeout
+	}
+	if p.trial {
+		request.Set("trial", (limit / trialShare).Seconds())
 	}
 	killed := make(chan struct{})
 	slow := time.AfterFunc(limit, func() {
@@ -100,8 +141,12 @@ func (p *Process) call(kind Kind, file, name string, args []ordered.Value) (orde
 	case err != nil:
 		return nil, fmt.Errorf("python3 ended: %v", p.end())
 	}
-	return value(p.out.Bytes())
+	v, err := value(p.out.Bytes())
+	p.unknown = p.unknown || errors.Is(err, errNoResult)
+	return v, err
 }
+
+var errNoResult = errors.New("it has no result")
 
 // value reads the answer of the process.
 func value(line []byte) (ordered.Value, error) {
@@ -113,7 +158,10 @@ func value(line []byte) (ordered.Value, error) {
 	if message, ok := answer.Get("error"); ok {
 		return nil, fmt.Errorf("%v", message)
 	}
-	v, _ = answer.Get("value")
+	v, ok = answer.Get("value")
+	if !ok {
+		return nil, errNoResult
+	}
 	return v, nil
 }
 

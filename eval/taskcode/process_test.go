@@ -100,6 +100,12 @@ def ends(doc):
 def large(doc):
     return len(bytearray(8 << 30))
 
+counted = []
+
+def count(doc):
+    counted.append(doc)
+    return len(counted)
+
 class Text:
     @staticmethod
     def of(doc):
@@ -389,4 +395,57 @@ func TestFunctionsHaveNoNetwork(t *testing.T) {
 	defer open.Close()
 	_, err = open.Call(Plain, file, "connect", row)
 	require.NoError(t, err)
+}
+
+// TestTrial: calls of a trial change nothing in the process. One that gives no result is no error.
+func TestTrial(t *testing.T) {
+	t.Parallel()
+	p, file := start(t)
+	if p.Unsandboxed {
+		require.NoError(t, p.Trial(func() error { panic("a trial could have effects on the network") }))
+		t.Skip("trials without network are not tested: this system has no network namespaces for this user")
+	}
+	p.timeout = 12 * time.Second
+	try := func(name string) (v ordered.Value, err error) {
+		err = p.Trial(func() (err error) {
+			v, err = p.Call(Plain, file, name, parse(t, `{}`))
+			return err
+		})
+		return v, err
+	}
+	for range 2 {
+		v, err := try("count")
+		require.NoError(t, err)
+		require.Equal(t, int64(1), v)
+		v, err = try("drawn")
+		require.NoError(t, err)
+		require.Equal(t, 0.8444218515250481, v)
+	}
+	_, err := try("ends")
+	require.ErrorContains(t, err, "run the Python function ends of "+file+": SystemExit: over")
+	for _, name := range []string{"dies", "endless"} {
+		_, err = try(name)
+		require.NoError(t, err, name)
+	}
+	for want := range 3 {
+		v, err := p.Call(Plain, file, "count", parse(t, `{}`))
+		require.NoError(t, err)
+		require.Equal(t, int64(want+1), v)
+	}
+	v, err := p.Call(Plain, file, "drawn", parse(t, `{}`))
+	require.NoError(t, err)
+	require.Equal(t, 0.8444218515250481, v)
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	p, file := start(t)
+	require.NoError(t, p.Find(file, "Text.of"))
+	require.ErrorContains(t, p.Find(file, "Text.off"), "has no attribute 'off'")
+	other := filepath.Join(filepath.Dir(file), "other.py")
+	require.NoError(t, os.WriteFile(other, []byte("import no_such_package\n"), 0o600))
+	require.ErrorContains(t, p.Find(other, "f"), "run the Python function f of "+other+": ModuleNotFoundError: No module named 'no_such_package'")
+	v, err := p.Call(Plain, file, "drawn", parse(t, `{}`))
+	require.NoError(t, err)
+	require.Equal(t, 0.8444218515250481, v, "the generator begins at the first call")
 }

@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 import types
+import warnings
 
 MEMORY = 4 << 30  # bytes of address space
 PROGRAM_TIME = 3.0  # seconds for a program that answers a question
@@ -261,6 +262,7 @@ def find_harness(path):
 
 
 MODULES = {}
+RANDOM = {}  # states of the generator after the import of modules, for their first call
 
 
 def load(path):
@@ -271,7 +273,7 @@ def load(path):
         module = importlib.util.module_from_spec(spec)
         random.seed(0)  # as at the start of the harness
         spec.loader.exec_module(module)
-        MODULES[path] = module
+        MODULES[path], RANDOM[path] = module, random.getstate()
     return MODULES[path]
 
 
@@ -337,6 +339,10 @@ def call(request):
     for name in request["function"].split("."):
         function = getattr(function, name)
     args, kind = request["args"], request["kind"]
+    if kind == "find":
+        return None
+    if request["file"] in RANDOM:
+        random.setstate(RANDOM.pop(request["file"]))
     if kind == "filter":
         return plain(filtered(function, *args))
     if kind == "metric":
@@ -352,6 +358,40 @@ def call(request):
     if kind == "rows" or inspect.isgenerator(value):
         value = list(value)
     return plain(value)
+
+
+def answer_to(request):
+    """Returns the result of a call as a line of JSON."""
+    try:
+        return json.dumps({"value": call(request)}, ensure_ascii=False, allow_nan=False)
+    except BaseException as e:  # a function may also end the process
+        return json.dumps({"error": f"{type(e).__name__}: {e}"[:2000]})
+
+
+def answer_of_copy(request, limit):
+    """Returns the result of a call in a copy of this process. It is empty if the copy ends or takes longer than limit seconds."""
+    others, (here, there) = children(), os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the thread that takes requests, which copies do not need
+        copy = os.fork()
+    if copy == 0:
+        try:
+            os.setpgid(0, 0)
+            with os.fdopen(there, "w", encoding="utf-8") as out:
+                out.write(answer_to(request))
+        finally:
+            os._exit(0)
+    os.close(there)
+    signal.signal(signal.SIGALRM, lambda *_: os.killpg(copy, signal.SIGKILL))
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    with os.fdopen(here, encoding="utf-8") as result:
+        text = result.read()
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    with contextlib.suppress(OSError):  # its processes have ended
+        os.killpg(copy, signal.SIGKILL)
+    os.waitpid(copy, 0)
+    end_children(others)
+    return text or "{}"
 
 
 def limit_memory():
@@ -383,12 +423,9 @@ def main():
     threading.Thread(target=take, args=(requests, lines), daemon=True).start()
     while True:
         line = lines.get()
-        try:
-            answer = {"value": call(json.loads(line))}
-            text = json.dumps(answer, ensure_ascii=False, allow_nan=False)
-        except BaseException as e:  # a function may also end the process
-            text = json.dumps({"error": f"{type(e).__name__}: {e}"[:2000]})
-        answers.write(text + "\n")
+        request = json.loads(line)
+        limit = request.get("trial")
+        answers.write((answer_of_copy(request, limit) if limit else answer_to(request)) + "\n")
         answers.flush()
 
 
