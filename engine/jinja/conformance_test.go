@@ -50,7 +50,7 @@ func TestConformance(t *testing.T) {
 			var got string
 			parse := Parse
 			if c.Group == "strict" {
-				parse = ParseStrict
+				parse = func(name, source string) (*Template, error) { return ParseStrict(name, "templates", source) }
 			}
 			tmpl, err := parse("case", c.Template)
 			if err == nil {

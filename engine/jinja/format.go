@@ -27,7 +27,7 @@ func percentPieces(format string) ([]piece, error) {
 	return formatted(format, "%", func(rest string) (piece, int, error) {
 		given := percentField.FindString(rest)
 		if given == "" {
-			return piece{}, 0, fmt.Errorf("the format field at the start of %.10q is not supported in chat templates; use %%s, %%d or %%f", rest)
+			return piece{}, 0, unsupported(fmt.Sprintf("the format field at the start of %.10q is", rest), "%s, %d or %f")
 		}
 		field := strings.TrimSuffix(given, "i")
 		if !strings.HasSuffix(field, "s") && !strings.HasSuffix(field, "f") {
@@ -128,7 +128,7 @@ func formatPieces(format string) ([]piece, error) {
 	return formatted(format, "{}", func(rest string) (piece, int, error) {
 		m := formatField.FindStringSubmatch(rest)
 		if m == nil {
-			return piece{}, 0, fmt.Errorf("the format field at the start of %q is not supported in chat templates; use {} or {name}", rest)
+			return piece{}, 0, unsupported(fmt.Sprintf("the format field at the start of %q is", rest), "{} or {name}")
 		}
 		p := piece{field: m[1]}
 		if m[2] != "" {

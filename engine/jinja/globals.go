@@ -108,7 +108,7 @@ func strftime(t time.Time, format string) (string, error) {
 			layout = timeLayouts[conversion[0]]
 		}
 		if layout == "" {
-			return "", fmt.Errorf("strftime_now: the conversion at the start of %.3q is not supported in chat templates", "%"+rest)
+			return "", unsupported(fmt.Sprintf("strftime_now: the conversion at the start of %.3q is", "%"+rest), "")
 		}
 		s := t.Format(layout)
 		if unpadded {

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -278,7 +279,7 @@ func (l *lexer) number() {
 		}
 	}
 	if l.pos < len(l.src) && strings.IndexByte("_xXoObB", l.src[l.pos]) >= 0 {
-		failAt(start, "numbers with '%c' are not supported in chat templates; use decimal digits", l.src[l.pos])
+		panic(failure{unsupported(fmt.Sprintf("numbers with '%c' are", l.src[l.pos]), "decimal digits"), start})
 	}
 	l.tokens = append(l.tokens, token{kind: tokNumber, value: value, offset: start})
 }
@@ -329,7 +330,7 @@ func unescape(s string, offset int) string {
 			b.WriteRune(rune(code)) // U+FFFD for half a surrogate pair
 			i += digits
 		case c == 'N' || c >= '0' && c <= '7':
-			failAt(offset, `the escape \%c in strings is not supported in chat templates; use \x or \u`, c)
+			panic(failure{unsupported(fmt.Sprintf(`the escape \%c in strings is`, c), `\x or \u`), offset})
 		default:
 			b.WriteByte('\\')
 			b.WriteByte(c)

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -11,8 +12,24 @@ import (
 
 // refuse stops parsing because of an unsupported construct. The parameter what is the beginning of
 // the message with its verb, such as "the operator ** is".
-func refuse(offset int, what string) {
-	failAt(offset, "%s not supported in chat templates", what)
+func refuse(offset int, what string) { panic(failure{unsupported(what, ""), offset}) }
+
+// unsupportedError is the error about a construct that is not supported.
+type unsupportedError struct {
+	what      string // the construct with its verb
+	hint      string // what to use instead; empty for nothing
+	templates string // what the template is one of, in the plural
+}
+
+// unsupported returns the error about a construct. what is as in refuse.
+func unsupported(what, hint string) error { return &unsupportedError{what: what, hint: hint} }
+
+func (e *unsupportedError) Error() string {
+	text := e.what + " not supported in " + cmp.Or(e.templates, "templates")
+	if e.hint != "" {
+		text += "; use " + e.hint
+	}
+	return text
 }
 
 // Unsupported features of Jinja.
@@ -88,7 +105,7 @@ func refuseFormat(n any) {
 		}
 	}
 	if err != nil {
-		failAt(int(where), "%v", err)
+		panic(failure{err, int(where)})
 	}
 }
 

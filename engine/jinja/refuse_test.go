@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -52,6 +53,8 @@ func TestRefused(t *testing.T) {
 	for source, want := range refused {
 		_, err := Parse("t", source)
 		assert.EqualError(t, err, "t:"+want, source)
+		_, err = ParseStrict("t", "rubrics", source)
+		assert.EqualError(t, err, "t:"+strings.Replace(want, "chat templates", "rubrics", 1), source)
 	}
 }
 
@@ -71,6 +74,7 @@ func TestNotRefused(t *testing.T) {
 func TestRefusedWhenUsed(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]string{
+		"{{ ('%' ~ 'x') % 1 }}":            "t:1:16: the format field at the start of \"%x\" is not supported in chat templates; use %s, %d or %f",
 		"{{ {none: 1} }}":                  "t:1:4: the keys of a dictionary must be strings or 64-bit integers, not NoneType",
 		"{{ {1.5: 1} }}":                   "t:1:4: the keys of a dictionary must be strings or 64-bit integers, not float",
 		"{{ ('x' | safe).upper() }}":       "t:1:22: the method 'upper' of a string that the filter 'safe' has marked is not supported; apply 'safe' last",

@@ -42,6 +42,7 @@ import (
 // Template is a parsed chat template. It never changes and is safe for use from many goroutines.
 type Template struct {
 	name   string
+	kind   string // what the template is one of, in the plural, for errors
 	source string // with newlines normalised; positions are offsets in this text
 	body   []stmt
 	root   *scope
@@ -50,18 +51,19 @@ type Template struct {
 	strict bool         // ParseStrict made the template
 }
 
-// Parse reads a template. name is used only in error messages. An error is an *Error with the
+// Parse reads a chat template. name is used only in error messages. An error is an *Error with the
 // position of the mistake.
 func Parse(name, source string) (*Template, error) {
-	return parse(&Template{name: name, source: strings.TrimSuffix(normalizeNewlines(source), "\n")})
+	return parse(&Template{name: name, kind: "chat templates", source: strings.TrimSuffix(normalizeNewlines(source), "\n")})
 }
 
 // ParseStrict reads a template by the rules of lm-evaluation-harness instead of those of
 // transformers: tags remove no white space unless they have a -, a line end at the end of the text
 // is kept, and an undefined value can only be tested by defined and undefined or replaced by the
-// filter default. Every other use of it is an error, as with jinja2's StrictUndefined.
-func ParseStrict(name, source string) (*Template, error) {
-	return parse(&Template{name: name, source: normalizeNewlines(source), strict: true})
+// filter default. Every other use of it is an error, as with jinja2's StrictUndefined. kind is what
+// errors call such templates, in the plural: "rubrics".
+func ParseStrict(name, kind, source string) (*Template, error) {
+	return parse(&Template{name: name, kind: kind, source: normalizeNewlines(source), strict: true})
 }
 
 func parse(t *Template) (_ *Template, err error) {
@@ -161,6 +163,9 @@ func (t *Template) recovered(e any, offset int) error {
 	}
 	if f.offset >= 0 {
 		offset = f.offset
+	}
+	if u, ok := f.err.(*unsupportedError); ok {
+		f.err = &unsupportedError{u.what, u.hint, t.kind}
 	}
 	before := t.source[:min(offset, len(t.source))]
 	return &Error{

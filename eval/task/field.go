@@ -49,7 +49,7 @@ func (f *Field) read(n *yaml.Node) error {
 	case string:
 		f.source = v
 		var err error
-		f.template, err = jinja.ParseStrict("template", v)
+		f.template, err = jinja.ParseStrict("template", "templates of tasks", v)
 		return err
 	case int:
 		f.constant = int64(v)

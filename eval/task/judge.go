@@ -52,7 +52,7 @@ func (r *reader) judge(n *yaml.Node) error {
 	if len(c.Range) != 2 || !(c.Range[1] > c.Range[0]) || math.IsInf(c.Range[1]-c.Range[0], 0) || c.MaxTokens < 1 {
 		return errors.New("range must be [lowest score, highest score], and max_gen_toks at least 1")
 	}
-	template, err := jinja.ParseStrict("rubric", strings.TrimSuffix(c.Rubric, "\n"))
+	template, err := jinja.ParseStrict("rubric", "rubrics", strings.TrimSuffix(c.Rubric, "\n"))
 	if err != nil {
 		return fmt.Errorf("rubric: %w", err)
 	}
