@@ -52,7 +52,7 @@ func TestRefused(t *testing.T) {
 	}
 	for source, want := range refused {
 		_, err := Parse("t", source)
-		assert.EqualError(t, err, "t:"+want, source)
+		require.EqualError(t, err, "t:"+want, source)
 		_, err = ParseStrict("t", "rubrics", source)
 		assert.EqualError(t, err, "t:"+strings.Replace(want, "chat templates", "rubrics", 1), source)
 	}

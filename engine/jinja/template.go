@@ -31,6 +31,7 @@ package jinja
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -164,7 +165,7 @@ func (t *Template) recovered(e any, offset int) error {
 	if f.offset >= 0 {
 		offset = f.offset
 	}
-	if u, ok := f.err.(*unsupportedError); ok {
+	if u := (*unsupportedError)(nil); errors.As(f.err, &u) {
 		f.err = &unsupportedError{u.what, u.hint, t.kind}
 	}
 	before := t.source[:min(offset, len(t.source))]

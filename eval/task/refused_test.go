@@ -44,7 +44,7 @@ func TestValuesThatReadRefuses(t *testing.T) {
 		"judge: 5":                                                                "judge: yaml: ",
 		"judge: {rubric: r, banana: 1, apple: 2}":                                 `judge: the key "apple" is not supported`,
 		"doc_to_text: '{{ 2 ** 3 }}'":                                             "doc_to_text: template:1:6: the operator ** is not supported in templates of tasks",
-		"judge: {rubric: '{{ 2 ** 3 }}'}":                                         "judge: rubric:1:6: the operator ** is not supported in rubrics",
+		"judge: {rubric: '{{ 2 ** 3 }}'}":                                         "rubric:1:6: the operator ** is not supported in rubrics",
 		"judge: {rubric: '{{'}":                                                   "judge: rubric: ",
 		"judge: {rubric: r, score: '('}":                                          `judge: score: regular expression "("`,
 		"judge: {rubric: r, range: [1, 2, 3]}":                                    "judge: range must be",
