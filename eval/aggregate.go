@@ -10,20 +10,16 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// aggregatedInPython returns what a Python function makes of the values of rows, or NaN if it is no
-// number. As in the harness, it has no standard error.
-func aggregatedInPython(m *task.Metric, samples []Sample) (value, stderr float64, err error) {
+// aggregatedInPython returns what a Python function makes of the values of rows. ok is false if it
+// is no number. As in the harness, it has no standard error.
+func aggregatedInPython(m *task.Metric, samples []Sample) (value float64, ok bool, err error) {
 	var items []ordered.Value
 	for i := range samples {
 		if v, ok := samples[i].items[m.Name]; ok {
 			items = append(items, v)
 		}
 	}
-	value, ok, err := m.Aggregate(items)
-	if err != nil || !ok {
-		value = math.NaN()
-	}
-	return value, math.NaN(), err
+	return m.Aggregate(items)
 }
 
 // aggregate returns a task's score by a metric, and the score's standard error. The standard error
@@ -48,16 +44,21 @@ func aggregate(m *task.Metric, samples []Sample) (value, stderr float64) {
 	switch m.Aggregation {
 	case "median":
 		return bootstrapped(scores, func(list []float64) float64 { // as in the harness, the upper one of an even number
-			slices.Sort(list)
+			slices.Sort(list) // NaN first
+			if math.IsNaN(list[0]) {
+				return list[0]
+			}
 			return list[len(list)/2]
 		})
-	case "nanmean":
+	case "nanmean": // without the rows whose score is NaN
 		return bootstrapped(scores, func(list []float64) float64 {
-			sum := 0.0
+			sum, n := 0.0, 0.0
 			for _, v := range list {
-				sum += v
+				if !math.IsNaN(v) {
+					sum, n = sum+v, n+1
+				}
 			}
-			return sum / float64(len(list))
+			return sum / n
 		})
 	case "brier_score":
 		return total / n, math.NaN()
@@ -157,7 +158,7 @@ func perplexityOf(logprobs []float64) (value, stderr float64) {
 func (r *Results) add(s *Set, samples []Sample) (err error) {
 	name := s.Name
 	r.Versions[name], r.Shots[name], r.TaskHashes[name], r.Margins[name] = s.Version, s.Shots, s.Hash, s.Margin
-	r.Results[name], r.HigherBetter[name] = map[string]float64{}, map[string]bool{}
+	r.Results[name], r.HigherBetter[name] = Values{}, map[string]bool{}
 	count := Count{Original: len(s.Items)}
 	for _, n := range s.Skipped {
 		count.Skipped += n
@@ -176,6 +177,9 @@ func (r *Results) add(s *Set, samples []Sample) (err error) {
 			if len(sample.Undecided) > 0 {
 				count.Undecided++
 			}
+			if slices.ContainsFunc(slices.Collect(maps.Values(sample.Scores)), math.IsNaN) {
+				count.NaN++
+			}
 		}
 		if sample.Failed == "" {
 			scored[sample.Filter] = append(scored[sample.Filter], sample)
@@ -186,13 +190,19 @@ func (r *Results) add(s *Set, samples []Sample) (err error) {
 	for filter, list := range scored {
 		for _, m := range metricsOf(s, list) {
 			r.HigherBetter[name][m.Name] = m.HigherBetter
-			var value, stderr float64
+			value, stderr, isNaN := math.NaN(), math.NaN(), false
 			if !m.Aggregated() {
 				value, stderr = aggregate(m, list)
-			} else if value, stderr, err = aggregatedInPython(m, list); err != nil {
+				isNaN = slices.ContainsFunc(list, func(s Sample) bool { return math.IsNaN(s.Scores[m.Name]) })
+			} else if v, ok, err := aggregatedInPython(m, list); err != nil {
 				return fmt.Errorf("aggregate the metric %s of task %s: %w", m.Name, name, err)
+			} else if ok {
+				value, isNaN = v, math.IsNaN(v)
 			}
 			store(r.Results[name], m.Name, filter, value, stderr)
+			if isNaN && math.IsNaN(value) {
+				r.Results[name][m.Name+","+filter] = value
+			}
 		}
 	}
 	return nil
@@ -216,15 +226,11 @@ func metricsOf(s *Set, samples []Sample) (list []*task.Metric) {
 	return list
 }
 
-// maxScore is the maximum of a stored score. A perplexity can be infinite, for which JSON has no
-// number. It is below the largest number, so that sums and charts do not become infinite again.
-const maxScore = 1e300
-
 // store adds a score and its standard error. A value that is not known (NaN) is left out.
 func store(scores map[string]float64, metric, filter string, value, stderr float64) {
 	for key, v := range map[string]float64{metric + "," + filter: value, metric + "_stderr," + filter: stderr} {
 		if !math.IsNaN(v) {
-			scores[key] = min(v, maxScore)
+			scores[key] = max(-maxScore, min(v, maxScore))
 		}
 	}
 }

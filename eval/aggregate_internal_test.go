@@ -52,7 +52,7 @@ func TestAggregates(t *testing.T) {
 func TestEndlessPerplexities(t *testing.T) {
 	t.Parallel()
 	r := &Results{
-		Results: map[string]map[string]float64{}, Versions: map[string]string{}, Shots: map[string]int{}, HigherBetter: map[string]map[string]bool{},
+		Results: map[string]Values{}, Versions: map[string]string{}, Shots: map[string]int{}, HigherBetter: map[string]map[string]bool{},
 		Samples: map[string]Count{}, TaskHashes: map[string]string{}, Margins: map[string]float64{},
 	}
 	for name, aggregation := range map[string]string{"a": "weighted_perplexity", "b": "perplexity"} {

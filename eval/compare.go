@@ -27,7 +27,7 @@ type Compared struct {
 	Adjusted float64            `json:"p_adjusted"` // one-sided p-value of a loss, adjusted for the number of comparisons; see statistics.MaxT
 	Margin   float64            `json:"margin"`
 	Changed  int                `json:"changed"` // rows whose answer or score differs
-	Failed   int                `json:"failed"`  // rows without a score in the candidate; see Sample.Failed
+	Failed   int                `json:"failed"`  // rows without a score in the candidate (see Sample.Failed), or whose score is NaN there alone
 	Cut      int                `json:"cut"`     // rows whose answer in the candidate was cut off at the token limit; they are scored like others
 	Verdict  statistics.Verdict `json:"verdict"`
 }
@@ -273,6 +273,12 @@ func comparePairs(list []pair, metric string, higher bool) (Compared, []statisti
 		if p.base.Failed != "" || p.cand.Failed != "" {
 			continue
 		}
+		if !isNumber(p.base.Scores[metric]) || !isNumber(p.cand.Scores[metric]) {
+			if isNumber(p.base.Scores[metric]) {
+				c.Failed++
+			}
+			continue
+		}
 		unit := 1.0
 		if p.base.Logprob != 0 && ofLogprobs[metric] {
 			unit = float64(max(1, len(p.base.Target)))
@@ -327,4 +333,6 @@ func (p pair) same() bool {
 
 // near reports whether two log-probabilities or scores differ by no more than rounding: the last
 // digits of float32 depend on the device.
-func near(a, b float64) bool { return math.Abs(a-b) <= 1e-5*max(1, math.Abs(a)) }
+func near(a, b float64) bool {
+	return math.Abs(a-b) <= 1e-5*max(1, math.Abs(a)) || math.IsNaN(a) && math.IsNaN(b)
+}

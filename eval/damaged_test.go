@@ -388,7 +388,7 @@ func TestGroupsOfUncertainTasks(t *testing.T) {
 			{Name: "weightless", Members: []task.Member{{Task: "many"}}, Metrics: metrics},
 		}, eval.Config{})
 		require.NoError(t, err)
-		require.Equal(t, map[string]float64{"exact_match,none": 0.875}, r.Groups["both"])
+		require.Equal(t, eval.Values{"exact_match,none": 0.875}, r.Groups["both"])
 		require.Len(t, r.Groups["many"], 2)
 		require.InDelta(t, 0.25, r.Groups["many"]["exact_match_stderr,none"], 1e-12)
 		require.Empty(t, r.Groups["weightless"])

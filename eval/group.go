@@ -15,7 +15,7 @@ import (
 func (r *Results) addGroups(groups []task.Group) {
 	for _, g := range groups {
 		if r.Groups == nil {
-			r.Groups, r.Subtasks = map[string]map[string]float64{}, map[string][]string{}
+			r.Groups, r.Subtasks = map[string]Values{}, map[string][]string{}
 		}
 		r.Groups[g.Name] = map[string]float64{}
 		for _, m := range g.Members {
@@ -58,6 +58,9 @@ func (r *Results) addGroup(g *task.Group, m *task.GroupMetric, filter string) {
 	}
 	value, stderr := groupScore(list, m.BySize)
 	store(r.Groups[g.Name], m.Metric, filter, value, stderr)
+	if slices.ContainsFunc(list, func(p part) bool { return math.IsNaN(p.value) }) {
+		r.Groups[g.Name][m.Metric+","+filter] = math.NaN()
+	}
 }
 
 // part is the score of a task of a group. stderr is NaN if it is not known.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,7 +45,7 @@ func readSavedResults(path string) (*Results, error) {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	r := &Results{
-		Results: map[string]map[string]float64{}, Groups: map[string]map[string]float64{}, Versions: map[string]string{}, Shots: saved.Shots,
+		Results: map[string]Values{}, Groups: map[string]Values{}, Versions: map[string]string{}, Shots: saved.Shots,
 		HigherBetter: map[string]map[string]bool{}, Samples: map[string]Count{}, TaskHashes: saved.Hashes, Margins: map[string]float64{},
 		Config: Config{Model: saved.Model}, Date: time.UnixMilli(int64(saved.Date * 1000)).UTC(),
 	}
@@ -68,8 +69,13 @@ func readSavedResults(path string) (*Results, error) {
 func numbers(values map[string]any) map[string]float64 {
 	scores := map[string]float64{}
 	for key, v := range values {
-		if n, ok := v.(float64); ok && strings.Contains(key, ",") {
+		metric, _, ok := strings.Cut(key, ",")
+		switch n, number := v.(float64); {
+		case !ok:
+		case number:
 			scores[key] = n
+		case v == nil && !strings.HasSuffix(metric, "_stderr"):
+			scores[key] = math.NaN()
 		}
 	}
 	return scores
@@ -115,9 +121,11 @@ func savedNumber(metric string, raw json.RawMessage) (float64, bool) {
 	var yes bool
 	var list []float64
 	switch {
-	case json.Unmarshal(raw, &number) == nil && string(raw) != "null":
+	case string(raw) == "null":
+		return math.NaN(), true
+	case json.Unmarshal(raw, &number) == nil:
 		return number, true
-	case json.Unmarshal(raw, &yes) == nil && string(raw) != "null":
+	case json.Unmarshal(raw, &yes) == nil:
 		return indicator(yes), true
 	case json.Unmarshal(raw, &list) != nil || len(list) != 2:
 		return 0, false

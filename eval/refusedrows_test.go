@@ -111,7 +111,7 @@ func TestAnswersByTheTasksOwnScores(t *testing.T) {
 			return task.Scores{Values: map[string]float64{"own": 0.5}, Undecided: []string{"own"}}, nil
 		}
 		samples = score(likely, `{"custom_id":"a:0:0","response":{"body":{"choices":[{"text":"","logprobs":{"tokens":["Q","x"],"token_logprobs":[-2,-1],"top_logprobs":[{"Q":-2},{"x":-1}],"text_offset":[0,1]}}]}}}`)
-		require.Equal(t, map[string]float64{"own": 0.5}, samples[0].Scores)
+		require.Equal(t, eval.Values{"own": 0.5}, samples[0].Scores)
 		require.Equal(t, []string{"own"}, samples[0].Undecided)
 	}
 

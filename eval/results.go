@@ -25,17 +25,17 @@ const (
 // Results are the scores of a run, as in results.json. The key of a score is "metric,filter", that
 // of its standard error "metric_stderr,filter".
 type Results struct {
-	Results      map[string]map[string]float64 `json:"results"`
-	Groups       map[string]map[string]float64 `json:"groups,omitempty"`
-	Subtasks     map[string][]string           `json:"group_subtasks,omitempty"` // the tasks of each group
-	Versions     map[string]string             `json:"versions"`
-	Shots        map[string]int                `json:"n-shot"`
-	HigherBetter map[string]map[string]bool    `json:"higher_is_better"`
-	Samples      map[string]Count              `json:"n-samples"`
-	TaskHashes   map[string]string             `json:"task_hashes"`
-	Margins      map[string]float64            `json:"margins"`
-	Config       Config                        `json:"config"`
-	Date         time.Time                     `json:"date"`
+	Results      map[string]Values          `json:"results"`
+	Groups       map[string]Values          `json:"groups,omitempty"`
+	Subtasks     map[string][]string        `json:"group_subtasks,omitempty"` // the tasks of each group
+	Versions     map[string]string          `json:"versions"`
+	Shots        map[string]int             `json:"n-shot"`
+	HigherBetter map[string]map[string]bool `json:"higher_is_better"`
+	Samples      map[string]Count           `json:"n-samples"`
+	TaskHashes   map[string]string          `json:"task_hashes"`
+	Margins      map[string]float64         `json:"margins"`
+	Config       Config                     `json:"config"`
+	Date         time.Time                  `json:"date"`
 }
 
 // Count has the numbers of a task's rows.
@@ -45,6 +45,7 @@ type Count struct {
 	Failed    int `json:"failed"`              // rows without a score; Sample.Failed has the reason
 	Truncated int `json:"truncated"`           // rows whose answer was cut off at the token limit
 	Undecided int `json:"undecided,omitempty"` // rows with a score that may not be the harness's; see Sample.Undecided
+	NaN       int `json:"nan,omitempty"`       // rows with a score that is NaN, so that the mean is NaN
 	Skipped   int `json:"skipped"`             // rows that were left out because their score needs something that is not supported
 }
 

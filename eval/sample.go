@@ -39,7 +39,7 @@ type Sample struct {
 	Tokens    int                `json:"completion_tokens,omitempty"`
 	Latency   float64            `json:"latency_ms,omitempty"` // time of the slowest request of the row, in ms
 	Metrics   []string           `json:"metrics"`
-	Scores    map[string]float64 `json:"scores"`            // by metric; for perplexities, the log-probability
+	Scores    Values             `json:"scores"`            // by metric; for perplexities, the log-probability
 	Weights   map[string]float64 `json:"weights,omitempty"` // by metric: number of words, bytes or instructions of the row; see aggregate
 
 	statistics map[string][]float64     // by metric; see task.Corpus

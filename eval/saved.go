@@ -119,7 +119,7 @@ func savedVersion(version string) any {
 func savedScores(name string, rows int, scores map[string]float64) map[string]any {
 	saved := map[string]any{"name": name, "alias": name, "sample_len": rows}
 	for _, v := range Scores(scores) {
-		saved[v.Metric+","+v.Filter] = v.Value
+		saved[v.Metric+","+v.Filter] = orNull(v.Value)
 		saved[v.Metric+"_stderr,"+v.Filter] = "N/A"
 		if v.Certain {
 			saved[v.Metric+"_stderr,"+v.Filter] = v.Stderr

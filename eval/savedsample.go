@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -147,7 +148,15 @@ func (s *Set) savedScore(sample *Sample, p *task.Prompt, metric string) any {
 	case "brier_score":
 		return []any{p.Right, task.Probabilities(sample.Logprobs)}
 	}
-	return v
+	return orNull(v)
+}
+
+// orNull returns a number as JSON can have it: the harness writes NaN, which is not valid.
+func orNull(v float64) any {
+	if math.IsNaN(v) {
+		return nil
+	}
+	return max(-maxScore, min(v, maxScore))
 }
 
 func messagesText(messages []task.Message) string {

@@ -69,7 +69,7 @@ func TestSavedNumbers(t *testing.T) {
 		want        float64
 		ok          bool
 	}{
-		{"acc", "0.5", 0.5, true}, {"acc", "true", 1, true}, {"acc", "false", 0, true}, {"acc", "null", 0, false}, {"acc", `"x"`, 0, false}, {"acc", "", 0, false},
+		{"acc", "0.5", 0.5, true}, {"acc", "true", 1, true}, {"acc", "false", 0, true}, {"acc", `"x"`, 0, false}, {"acc", "", 0, false},
 		{"f1", "[1, 1]", 1, true}, {"mcc", "[1, 0]", 0, true}, {"f1", "[1, 0, 1]", 0, false}, {"f1", "[1]", 0, false}, {"bleu", `["a", "b"]`, 0, false},
 		{"word_perplexity", "[-3.5, 7]", -3.5, true}, {"other", "[-3.5, 7]", -3.5, false},
 	} {
@@ -79,6 +79,11 @@ func TestSavedNumbers(t *testing.T) {
 			require.InDelta(t, c.want, got, 0, "%+v", c)
 		}
 	}
+	got, ok := savedNumber("acc", json.RawMessage("null"))
+	require.True(t, ok && math.IsNaN(got))
+	values := numbers(map[string]any{"acc,none": nil, "acc_stderr,none": nil, "alias": nil})
+	require.Len(t, values, 1)
+	require.True(t, math.IsNaN(values["acc,none"]))
 	require.Equal(t, map[string]float64{"acc,none": 0.5, "acc_stderr,none": 0.25}, numbers(map[string]any{"acc,none": 0.5, "acc_stderr,none": 0.25, "alias": "a", "sample_len": 3.0, "f1,none": "N/A"}))
 }
 
@@ -137,7 +142,7 @@ func TestSavedFolders(t *testing.T) {
 	r, err := ReadResults(folder)
 	require.NoError(t, err)
 	require.Equal(t, &Results{
-		Results: map[string]map[string]float64{"a": {"acc,none": 0.5}}, Groups: map[string]map[string]float64{"g": {"acc,none": 0.75}}, Versions: map[string]string{}, Shots: map[string]int{"a": 2},
+		Results: map[string]Values{"a": {"acc,none": 0.5}}, Groups: map[string]Values{"g": {"acc,none": 0.75}}, Versions: map[string]string{}, Shots: map[string]int{"a": 2},
 		HigherBetter: map[string]map[string]bool{"a": {"acc": true, "ter": false, "f1": true}}, Samples: map[string]Count{"a": {Original: 10, Effective: 10}},
 		TaskHashes: map[string]string{"a": "h"}, Margins: map[string]float64{"a": task.DefaultMargin}, Config: Config{Model: "m"}, Date: time.Date(2026, 1, 2, 0, 0, 0, 5e8, time.UTC),
 	}, r)
@@ -170,7 +175,7 @@ func TestSavedFolders(t *testing.T) {
 // TestScoresByName: a score and its standard error are found by task, metric and filter.
 func TestScoresByName(t *testing.T) {
 	t.Parallel()
-	r := &Results{Results: map[string]map[string]float64{"a": {"acc,none": 0.5, "acc_stderr,none": 0.25, "f1,x": 0.75}}}
+	r := &Results{Results: map[string]Values{"a": {"acc,none": 0.5, "acc_stderr,none": 0.25, "f1,x": 0.75}}}
 	v, ok := r.Score("a", "acc", "none")
 	require.True(t, ok)
 	require.Equal(t, MetricScore{Metric: "acc", Filter: "none", Value: 0.5, Stderr: 0.25, Certain: true}, v)

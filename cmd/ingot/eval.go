@@ -170,6 +170,11 @@ func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 				textfmt.Printable(name), countRows(n.Undecided), textfmt.Printable(eval.SamplesFile(name)))
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(results.Samples)) {
+		if n := results.Samples[name].NaN; n > 0 {
+			cmd.PrintErrf("%s: %s with a score that is NaN (null in %s): a mean with them is NaN too, as in lm-evaluation-harness\n", textfmt.Printable(name), countRows(n), textfmt.Printable(eval.SamplesFile(name)))
+		}
+	}
 	return checkScored(cmd, e.folder, results)
 }
 

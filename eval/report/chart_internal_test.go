@@ -148,7 +148,7 @@ func TestHistories(t *testing.T) {
 	at := func(name string, day int, value float64, sum, version, hash string) eval.Run {
 		return eval.Run{Name: name, Results: &eval.Results{
 			Date: time.Date(2026, 3, day, 0, 0, 0, 0, time.UTC), Config: eval.Config{ModelSHA256: []string{sum}, Version: version},
-			Results:      map[string]map[string]float64{"a": {"acc,none": value, "ter,strict": 2 * value}},
+			Results:      map[string]eval.Values{"a": {"acc,none": value, "ter,strict": 2 * value}},
 			HigherBetter: map[string]map[string]bool{"a": {"acc": true}}, TaskHashes: map[string]string{"a": hash},
 			Samples: map[string]eval.Count{"a": {Effective: 10}},
 		}}

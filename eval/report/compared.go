@@ -94,9 +94,9 @@ func kindOf(scores [2]map[string]float64, metric string) string {
 	before, hasBefore := scores[0][metric]
 	after, hasAfter := scores[1][metric]
 	switch {
-	case !hasBefore || !hasAfter || after == before:
+	case !hasBefore || !hasAfter || cmp.Compare(before, after) == 0:
 		return "other"
-	case after < before:
+	case cmp.Less(after, before): // NaN is less than any number
 		return "lost"
 	}
 	return "won"

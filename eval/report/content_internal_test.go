@@ -32,7 +32,7 @@ func save(t *testing.T, folder, run, task string, samples ...eval.Sample) {
 func TestDistributions(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	tasks := &eval.Results{Results: map[string]map[string]float64{"a": {}, "b": {}}}
+	tasks := &eval.Results{Results: map[string]eval.Values{"a": {}, "b": {}}}
 	save(t, folder, "base", "a", eval.Sample{DocID: 0, Tokens: 4, Latency: 10}, eval.Sample{DocID: 0, Filter: "x", Tokens: 4, Latency: 10}, eval.Sample{DocID: 1, Failed: "x", Tokens: 9})
 	save(t, folder, "base", "b", eval.Sample{DocID: 0, Tokens: 6}, eval.Sample{DocID: 1, Latency: 30})
 	save(t, folder, "cand", "a", eval.Sample{DocID: 0, Tokens: 8, Latency: 40})
@@ -81,7 +81,7 @@ func TestChangedRows(t *testing.T) {
 	for _, run := range []string{"base", "cand"} {
 		n := eval.Count{Original: 30, Effective: 30}
 		text, err := json.Marshal(eval.Results{
-			Results: map[string]map[string]float64{"a": {}, "b": {}, "same": {}}, Samples: map[string]eval.Count{"a": n, "b": n, "same": n},
+			Results: map[string]eval.Values{"a": {}, "b": {}, "same": {}}, Samples: map[string]eval.Count{"a": n, "b": n, "same": n},
 		})
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(folder, run, eval.ResultsFile), text, 0o600))
@@ -163,7 +163,7 @@ func (fails) Write([]byte) (int, error) { return 0, errors.New("no room") }
 // TestWritersReportErrors: no table is written in part without an error.
 func TestWritersReportErrors(t *testing.T) {
 	t.Parallel()
-	r := &eval.Results{Results: map[string]map[string]float64{"a": {"acc,none": 1}}}
+	r := &eval.Results{Results: map[string]eval.Values{"a": {"acc,none": 1}}}
 	list := []eval.Compared{{Task: "a"}}
 	folder := t.TempDir()
 	save(t, folder, "one", "a")

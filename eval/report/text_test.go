@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,14 +29,14 @@ func cells(text string) (lines []string) {
 func TestScoresAsText(t *testing.T) {
 	t.Parallel()
 	r := &eval.Results{
-		Results:  map[string]map[string]float64{"b": {"acc,none": 0.25}, "a": {"acc,none": 0.5, "acc_stderr,none": 0.125}, "c": {}, "d": {"f1,none": 1}},
-		Groups:   map[string]map[string]float64{"g": {"acc,none": 0.375}, "h": {}},
+		Results:  map[string]eval.Values{"b": {"acc,none": 0.25}, "a": {"acc,none": 0.5, "acc_stderr,none": 0.125}, "c": {}, "d": {"f1,none": 1}},
+		Groups:   map[string]eval.Values{"g": {"acc,none": math.NaN()}, "h": {}},
 		Subtasks: map[string][]string{"g": {"a", "b", "d"}, "h": {"a", "d"}},
 		Samples:  map[string]eval.Count{"a": {Effective: 10, Failed: 1, Truncated: 2}, "b": {Effective: 20, Failed: 3, Truncated: 5}, "c": {Failed: 7}, "d": {Effective: 40}},
 	}
 	var b bytes.Buffer
 	require.NoError(t, report.WriteScores(&b, r))
-	require.Equal(t, []string{"task metric filter score stderr rows failed truncated", "a acc none 0.5000 ±0.1250 10 1 2", "b acc none 0.2500 20 3 5", "c 0 7 0", "d f1 none 1.0000 40 0 0", "g (group) acc none 0.3750 30 4 7", "h (group) 50 1 2"}, cells(b.String()))
+	require.Equal(t, []string{"task metric filter score stderr rows failed truncated", "a acc none 0.5000 ±0.1250 10 1 2", "b acc none 0.2500 20 3 5", "c 0 7 0", "d f1 none 1.0000 40 0 0", "g (group) acc none NaN 30 4 7", "h (group) 50 1 2"}, cells(b.String()))
 }
 
 // TestRunsAsText: a line for each task of each run, with the names of its baselines.
@@ -44,7 +45,7 @@ func TestRunsAsText(t *testing.T) {
 	date := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	shown := date.Local().Format(time.DateTime)
 	results := &eval.Results{
-		Date: date, Results: map[string]map[string]float64{"b": {"acc,none": 0.25}, "a": {"acc,none": 0.5, "acc_stderr,none": 0.125}},
+		Date: date, Results: map[string]eval.Values{"b": {"acc,none": 0.25}, "a": {"acc,none": 0.5, "acc_stderr,none": 0.125}},
 		Samples: map[string]eval.Count{"a": {Effective: 10, Failed: 1}}, Config: eval.Config{ModelSHA256: []string{strings.Repeat("a", 64), "b"}},
 	}
 	var b bytes.Buffer

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -186,9 +187,8 @@ func pythonScores(v ordered.Value, metricOf func(name string) *Metric) (Scores, 
 	return s, nil
 }
 
-// add adds the value that a Python function returned for a metric: a number; a list of which each
-// element counts; or the pair that the metric's aggregation needs. Rows without a number, NaN in
-// Python, do not count.
+// add adds the value that a Python function returned for a metric: a number, which may be NaN; a
+// list of which each element counts; or the pair that the metric's aggregation needs.
 func (s *Scores) add(m *Metric, name string, v ordered.Value) error {
 	list, several := v.([]ordered.Value)
 	var numbers []float64
@@ -202,7 +202,6 @@ func (s *Scores) add(m *Metric, name string, v ordered.Value) error {
 	switch {
 	case number:
 		s.Values[name] = x
-	case v == nil:
 	case weighted[m.Aggregation] && len(numbers) == 2 && len(list) == 2:
 		s.Values[name], s.Weights[name] = numbers[0], numbers[1]
 	case corpus != nil && corpus.Answer != nil && len(list) == 2:
@@ -232,6 +231,12 @@ func scoreNumber(v ordered.Value) (float64, bool) {
 		return float64(v), true
 	case float64:
 		return v, true
+	case *ordered.Object: // of runner.py: a number that JSON lacks
+		text, _ := v.Get("float")
+		if s, ok := text.(string); ok {
+			x, err := strconv.ParseFloat(s, 64)
+			return x, err == nil
+		}
 	}
 	return 0, false
 }

@@ -29,7 +29,7 @@ func TestResultsOfPython(t *testing.T) {
 	scores := func(text string) (Scores, error) {
 		return pythonScores(parse(t, []byte(`{"scores": `+text+`, "items": {}}`)), (&Task{}).Metric)
 	}
-	s, err := scores(`{"acc": true, "n": 3, "x": 0.5, "no": false, "each": [1, 0, 1, true], "none": null}`)
+	s, err := scores(`{"acc": true, "n": 3, "x": 0.5, "no": false, "each": [1, 0, 1, true]}`)
 	require.NoError(t, err)
 	require.Equal(t, map[string]float64{"acc": 1, "n": 3, "x": 0.5, "no": 0, "each": 0.75}, s.Values)
 	require.Equal(t, map[string]float64{"each": 4}, s.Weights)

@@ -2,6 +2,7 @@ package task
 
 import (
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,6 +17,11 @@ import (
 func TestValuesOfPythonScores(t *testing.T) {
 	t.Parallel()
 	type list = []ordered.Value
+	special := func(name string) *ordered.Object { // a number that JSON lacks, as runner.py writes it
+		o := ordered.NewObject()
+		o.Set("float", name)
+		return o
+	}
 	m := func(name, aggregation string) *Metric { return &Metric{Name: name, Aggregation: aggregation} }
 	for _, c := range []struct {
 		m      *Metric
@@ -27,7 +33,11 @@ func TestValuesOfPythonScores(t *testing.T) {
 	}{
 		{m("a", "mean"), int64(3), 3.0, nil, nil, false},
 		{m("a", "mean"), true, 1.0, nil, nil, false},
-		{m("a", "mean"), nil, nil, nil, nil, false},
+		{m("a", "mean"), nil, nil, nil, nil, true},
+		{m("a", "mean"), special("inf"), math.Inf(1), nil, nil, false},
+		{m("a", "mean"), list{1.0, special("-inf")}, math.Inf(-1), 2.0, nil, false},
+		{m("a", "mean"), special("x"), nil, nil, nil, true},
+		{m("a", "mean"), ordered.NewObject(), nil, nil, nil, true},
 		{m("a", "mean"), list{int64(1), 0.5}, 0.75, 2.0, nil, false},
 		{m("a", "mean"), list{int64(1), "x"}, nil, nil, nil, true},
 		{m("a", "mean"), "x", nil, nil, nil, true},
@@ -77,6 +87,9 @@ func TestValuesOfPythonScores(t *testing.T) {
 	require.Equal(t, map[string]ordered.Value{"own": list{int64(1), "x"}}, s.Items)
 	_, err = pythonScores(parse(t, []byte(`{"scores": {"acc": "x"}, "items": {}}`)), of)
 	require.ErrorContains(t, err, `returned x as the score "acc"`)
+	s, err = pythonScores(parse(t, []byte(`{"scores": {"acc": {"float": "nan"}}, "items": {}}`)), of)
+	require.NoError(t, err)
+	require.True(t, math.IsNaN(s.Values["acc"]))
 	for _, text := range []string{`{"scores": {}}`, `{"items": {}}`, `{}`} {
 		_, err = pythonScores(parse(t, []byte(text)), of)
 		require.ErrorContains(t, err, "did not return a dictionary of scores", text)

@@ -40,7 +40,7 @@ def process_docs(dataset: datasets.Dataset):
 
 def process_results(doc, results):
     (ll, greedy), answer = results
-    return {"acc": ll > -2 and greedy, "all": [True, False], "n": len(answer), "kinds": ((1, float("nan")), {1: 2})}
+    return {"acc": ll > -2 and greedy, "all": [True, False], "n": len(answer), "kinds": ((1, float("nan")), {1: 2}), "none": None}
 
 def written(items):
     return [repr(v) for v in items]
@@ -190,7 +190,7 @@ func TestScoresOfFunctions(t *testing.T) {
 		return string(ordered.AppendJSON(nil, all)), items
 	}
 	got, items := scores(Results, "process_results", `{}`, `[[-1.5, true], "four"]`)
-	require.JSONEq(t, `{"acc": true, "all": [true, false], "n": 4, "kinds": [[1, null], {"1": 2}]}`, got)
+	require.JSONEq(t, `{"acc": true, "all": [true, false], "n": 4, "kinds": [[1, {"float": "nan"}], {"1": 2}], "none": null}`, got)
 	kinds := []ordered.Value{items["kinds"], []ordered.Value{"a", int64(2)}}
 	v, err := p.Call(Aggregate, file, "written", kinds)
 	require.NoError(t, err)

@@ -5,6 +5,7 @@ import importlib.util
 import inspect
 import itertools
 import json
+import math
 import os
 import pickle
 import queue
@@ -290,6 +291,17 @@ def plain(value):
     return value
 
 
+def score(value):
+    """Returns a score as JSON has it: a number, or an object with the name of one that JSON lacks."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [score(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": str(value)}
+    return plain(value)
+
+
 def exact(value):
     """Returns a value as aggregate gets it back."""
     return {"pickle": base64.b64encode(pickle.dumps(value)).decode()}
@@ -305,7 +317,7 @@ def item(value):
 def scores(by_metric):
     if not isinstance(by_metric, dict):
         return None
-    return {"scores": {k: plain(v) for k, v in by_metric.items()}, "items": {k: exact(v) for k, v in by_metric.items()}}
+    return {"scores": {k: score(v) for k, v in by_metric.items()}, "items": {k: exact(v) for k, v in by_metric.items()}}
 
 
 def metric_scores(function, name, gold, result, settings):
@@ -348,7 +360,7 @@ def call(request):
     if kind == "metric":
         return scores(metric_scores(function, name, *args))
     if kind == "aggregate":
-        return plain(function([item(v) for v in args[0]]))
+        return score(function([item(v) for v in args[0]]))
     if kind == "rows":
         args = [Dataset(args[0])]
     if kind == "results":  # the harness gives a log-probability with whether it is the likeliest as a tuple
