@@ -1,6 +1,7 @@
 package redisqueue
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -228,13 +229,18 @@ func TestARowIsGivenUpWhenRedisIsBack(t *testing.T) {
 	require.NoError(t, m.join(t.Context()))
 	require.Equal(t, "w", task("owner"), "the worker owns a row that waits in it")
 	s.setCut(true)
+	var log bytes.Buffer
+	m.outage = &outage{log: slog.New(slog.NewTextHandler(&log, nil))}
 	server := &server{queue: s.queue, member: m, deliveries: t.Context()}
 	server.finish(&h.task, ending{place: head})
 	require.Equal(t, "active", task("state"))
+	require.Contains(t, log.String(), noEnd)
 	m.settle(t.Context())
 	require.Equal(t, "active", task("state"))
+	require.NotEmpty(t, m.outage.logged)
 	s.setCut(false)
 	m.settle(t.Context())
 	require.Equal(t, []string{"pending", ""}, []string{task("state"), task("owner")})
 	require.Empty(t, m.debts)
+	require.Empty(t, m.outage.logged, "a new failure is logged again")
 }
