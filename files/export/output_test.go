@@ -86,6 +86,7 @@ func TestCheckFailed(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	require.NoError(t, export.CheckFailed(filepath.Join(folder, "missing.csv")))
+	require.ErrorIs(t, export.CheckFailed(filepath.Join(folder, "none", "failed.csv")), os.ErrNotExist)
 	require.NoError(t, export.CheckFailed(folder), "a folder is no file that would be replaced")
 	for name, c := range map[string]struct {
 		text string
@@ -107,6 +108,7 @@ func TestCheckFailed(t *testing.T) {
 		"damaged-other.csv":  {"id,reason\n\"a\xffb\",timeout\n", false},
 		"not-a-table.csv.gz": {"\x1f\x8bnot gzip", false},
 		"picture.csv":        {"PK\x03\x04 archive", false},
+		"cut.csv.gz":         {gzipped(t, "id,ingot_error\n")[:30], false},
 	} {
 		err := export.CheckFailed(put(t, filepath.Join(folder, name), c.text))
 		if c.ours {

@@ -274,17 +274,12 @@ func question(row rows.Row) string {
 	return strings.Join(prompts, "\n")
 }
 
+// lastMessage returns the text of the last message of a parsed chat. A chat without messages, or
+// with messages that are not objects, cannot be parsed.
 func lastMessage(chat *ordered.Object) string {
 	v, _ := chat.Get("messages")
-	messages, _ := v.([]ordered.Value)
-	if len(messages) == 0 {
-		return ""
-	}
-	last, ok := messages[len(messages)-1].(*ordered.Object)
-	if !ok {
-		return ""
-	}
-	content, _ := last.Get("content")
+	messages := v.([]ordered.Value)
+	content, _ := messages[len(messages)-1].(*ordered.Object).Get("content")
 	text, _ := content.(string)
 	return text
 }

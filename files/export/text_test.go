@@ -64,6 +64,44 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
+// Answers can be printed in the order of the rows.
+func TestAnswersInOrder(t *testing.T) {
+	t.Parallel()
+	text := result("20", "00000000", "b", broken) + result("3", "00000000", "a", broken) + result("100", "00000000", "c", broken)
+	want := []string{"\na\n  ! failed: it broke\n", "\nb\n  ! failed: it broke\n", "\nc\n  ! failed: it broke\n"}
+	for limit, n := range []int{3, 1, 2, 3, 3} {
+		var out bytes.Buffer
+		require.NoError(t, (&export.TextWriter{Out: &out, Ordered: true, Limit: limit}).Answers(inputOf(t, text)))
+		require.Equal(t, strings.Join(want[:n], ""), out.String(), "limit %d", limit)
+	}
+	w := export.TextWriter{Out: full{}, Ordered: true}
+	require.ErrorIs(t, w.Answers(inputOf(t, text)), errFull)
+	require.ErrorContains(t, w.Answers(inputOf(t, "{}\n")), "the line is not a result of ingot")
+}
+
+// Answers that cannot be read are an error, not an end.
+func TestAnswersThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	whole := gzipped(t, result("1", "00000000", "a", broken))
+	path := put(t, filepath.Join(t.TempDir(), "answers.jsonl.gz"), whole[:len(whole)-4])
+	in, err := table.Open([]string{path}, table.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, in.Close()) })
+	two, err := table.Open([]string{path, path}, table.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, two.Close()) })
+	never := func() (table.Reader, error) { panic("the records are not read") }
+	rowsNever := func() (*rows.Reader, error) { panic("the rows are not read") }
+	for answers, want := range map[*table.Input]error{in: io.ErrUnexpectedEOF, two: errors.ErrUnsupported} {
+		w := export.TextWriter{Out: io.Discard}
+		require.ErrorIs(t, w.Answers(answers), want)
+		require.ErrorIs(t, (&export.TextWriter{Out: io.Discard, Ordered: true}).Answers(answers), want)
+		require.ErrorIs(t, w.Records(answers, never), want)
+		require.ErrorIs(t, w.Rows(t.Context(), answers, rowsNever), want)
+	}
+	require.ErrorContains(t, (&export.TextWriter{Out: io.Discard}).Answers(in), "read "+path+": ")
+}
+
 // With the rows, each answer stands below its question; an answer to another row is an error.
 func TestRowsAsText(t *testing.T) {
 	t.Parallel()
