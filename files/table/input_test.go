@@ -108,6 +108,12 @@ func TestFormats(t *testing.T) {
 				got, err := readInput(t, table.Options{Format: format}, put(t, dir, kind, b.String()))
 				require.NoError(t, err)
 				require.Equal(t, strings.ReplaceAll(strings.Join(want, "\n"), path, filepath.Join(dir, kind)), strings.Join(got, "\n"), kind)
+
+				// With the extension of the compression after that of the format.
+				named := c.name + map[string]string{"gzip": ".gz", "zstd": ".zst"}[kind]
+				got, err = readInput(t, table.Options{}, put(t, dir, named, b.String()))
+				require.NoError(t, err)
+				require.Equal(t, strings.ReplaceAll(strings.Join(want, "\n"), path, filepath.Join(dir, named)), strings.Join(got, "\n"), named)
 			}
 		})
 	}

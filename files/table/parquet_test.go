@@ -1,6 +1,7 @@
 package table_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
@@ -246,6 +248,40 @@ func TestMemoryOfADamagedFooter(t *testing.T) { // not parallel, since it measur
 		runtime.ReadMemStats(&after)
 		require.EqualError(t, err, "read "+path+": the Parquet file is damaged: its footer is longer than the file")
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(16<<20))
+	}
+}
+
+// TestRowGroups: a row group ends at 50,000 rows or 32 MiB of values, so that the writer's memory
+// is limited.
+func TestRowGroups(t *testing.T) {
+	t.Parallel()
+	long := json.RawMessage(`"` + strings.Repeat("x", 16<<20) + `"`)
+	for name, c := range map[string]struct {
+		value json.RawMessage
+		rows  int
+		want  []int64
+	}{
+		"short values":     {json.RawMessage(`"x"`), 100_001, []int64{50_000, 50_000, 1}},
+		"a full group":     {json.RawMessage(`"x"`), 50_000, []int64{50_000}},
+		"values of 16 MiB": {long, 3, []int64{2, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var b bytes.Buffer
+			w, err := table.NewParquetWriter(&b, []table.Column{{Name: "text", Kind: table.String}})
+			require.NoError(t, err)
+			for n := range c.rows {
+				require.NoError(t, w.Write(table.Record{Number: n + 1, Fields: []table.Field{{Name: "text", Value: c.value}}}))
+			}
+			require.NoError(t, w.Close())
+			f, err := parquet.OpenFile(bytes.NewReader(b.Bytes()), int64(b.Len()))
+			require.NoError(t, err)
+			var got []int64
+			for _, g := range f.RowGroups() {
+				got = append(got, g.NumRows())
+			}
+			require.Equal(t, c.want, got)
+		})
 	}
 }
 

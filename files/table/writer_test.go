@@ -1,7 +1,9 @@
 package table_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -251,6 +253,36 @@ func TestWritersRefuse(t *testing.T) {
 	require.EqualError(t, err, "the table has no columns: it needs at least one")
 	_, err = table.NewParquetWriter(io.Discard, []table.Column{{Name: "a", Kind: "date"}})
 	require.EqualError(t, err, `column "a" has the unknown kind "date"`)
+}
+
+// A column of numbers has all of JSON's numbers, also those that an int64 does not hold, and
+// nothing else.
+func TestParquetColumnsOfNumbers(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{
+		"1": "1", "-2.5": "-2.5", "1e3": "1000", "12345678901234567890": "12345678901234567000", "-12345678901234567890": "-12345678901234567000",
+		`"1"`: "", "true": "", "{}": "", "[1]": "",
+	} {
+		var b bytes.Buffer
+		w := open(t, "x.parquet", &b, []table.Column{{Name: "a", Kind: table.Number}})
+		err := w.Write(record(t, 7, `{"a":`+value+`}`, "a"))
+		if want == "" {
+			require.EqualError(t, err, `record 7: column "a": `+value+" is not a value of the column's kind, number")
+			continue
+		}
+		require.NoError(t, err, value)
+		require.NoError(t, w.Close())
+		path := filepath.Join(t.TempDir(), "x.parquet")
+		require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+		in, err := table.Open([]string{path}, table.Options{})
+		require.NoError(t, err)
+		r, err := in.Records()
+		require.NoError(t, err)
+		got, err := r.Next()
+		require.NoError(t, err)
+		require.JSONEq(t, want, string(got.Fields[0].Value))
+		require.NoError(t, errors.Join(r.Close(), in.Close()))
+	}
 }
 
 // Readers skip empty lines, so an empty cell in a table of one column must not become one.
