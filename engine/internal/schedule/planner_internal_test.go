@@ -8,6 +8,8 @@ import (
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/internal/cost"
+	"github.com/ingot-run/ingot/engine/internal/draft"
+	"github.com/ingot-run/ingot/engine/model"
 )
 
 // generatingRows is the size of n rows of sequences that generate.
@@ -53,6 +55,48 @@ func TestLimitsOfAStep(t *testing.T) {
 		}
 		require.InDelta(t, c.want.seconds, got.seconds, 1e-9, name)
 		require.Equal(t, []int{c.want.minRows, c.want.firstRows}, []int{got.minRows, got.firstRows}, name)
+	}
+}
+
+// Drafts lengthen a step beyond its limit only if it has no prompts and no interactive request is
+// expected. The step of four sequences takes 14 ms, and each draft 1 ms more.
+func TestDraftsOfAStep(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for name, c := range map[string]struct {
+		prompts int
+		arrival bool
+		rows    int // limit of a step
+		want    []int
+	}{
+		"nothing else":           {0, false, 64, []int{0, 8, 0, 8}},
+		"a prompt":               {1, false, 64, []int{0, 5, 0, 0}},
+		"two prompts":            {2, false, 64, []int{0, 5, 0, 0}},
+		"a request may arrive":   {0, true, 64, []int{0, 5, 0, 0}},
+		"few rows":               {0, false, 14, []int{0, 8, 0, 2}},
+		"no more rows":           {0, false, 4, []int{0, 0, 0, 0}},
+		"few rows, and a prompt": {1, false, 7, []int{0, 3, 0, 0}},
+	} {
+		p := planner{costs: affine(), limits: model.Limits{Rows: c.rows}, size: generatingRows(4), prompts: make([]*sequence, c.prompts)}
+		if c.arrival {
+			p.arrivals.last = now
+		}
+		for i, drafts := range []int{0, 8, 8, 8} {
+			s := &sequence{rows: 1, draft: draft.Sequence{Drafts: make([]int32, drafts)}}
+			if i == 2 {
+				s.rows = 0 // it has no row in this step
+			}
+			p.running = append(p.running, s)
+		}
+		p.planDrafts(0.0191, now)
+		drafts, rows := []int{}, 4
+		for i, s := range p.running {
+			drafts = append(drafts, len(s.draft.Drafts))
+			require.Equal(t, len(s.draft.Drafts), s.rows-min(1, s.rows), "%s: sequence %d", name, i)
+			rows += len(s.draft.Drafts)
+		}
+		require.Equal(t, c.want, drafts, name)
+		require.Equal(t, rows, p.size.Rows, name)
 	}
 }
 
