@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,6 +61,38 @@ func TestRunRefusesOtherArithmetic(t *testing.T) {
 			require.Contains(t, earlier.stderr, "1 kept")
 		})
 	}
+}
+
+// TestEvalIdentity: a run is continued with other drafts and another context, which change no
+// answer. Prompts that were too long are tried again. Another type of KV cache is another run.
+func TestEvalIdentity(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	task, run := filepath.Join(folder, "task.yaml"), filepath.Join(folder, "run")
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "rows.jsonl"), []byte(`{"q":"Once","a":"x"}`+"\n"+`{"q":"`+strings.Repeat("Once upon a time ", 12)+`","a":"x"}`+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(task, []byte("task: a\ndata: rows.jsonl\ndoc_to_text: q\ndoc_to_target: a\ngeneration_kwargs: {max_gen_toks: 4, until: []}\n"), 0o600))
+	evaluate := func(flags ...string) result {
+		return ingot(t, "", append([]string{"eval", "run", task, "-o", run, "--model", tinyLlama}, flags...)...)
+	}
+	answers := func() string { return readFile(t, filepath.Join(run, "answers.jsonl")) }
+	r := evaluate("--context", "32", "--draft", "off")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Equal(t, 1, strings.Count(answers(), "context_length_exceeded"))
+	before := answers()
+	r = evaluate("--context", "32", "--draft", "ngram")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "0 rows done")
+	require.Equal(t, before, answers())
+	r = evaluate("--context", "128", "--draft", "off")
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Regexp(t, `1 row done, 1 kept`, r.stderr)
+	require.NotContains(t, answers(), "context_length_exceeded")
+	require.Regexp(t, `(?m)^a +exact_match .* 2 +0 `, r.stdout)
+	before = answers()
+	r = evaluate("--context", "128", "--kv", "q4_0")
+	require.Equal(t, exitFailure, r.code, r.stdout)
+	require.Contains(t, r.stderr, "answers of another model, or of other settings")
+	require.Equal(t, before, answers())
 }
 
 // Results and fingerprints name the arithmetic and the context.

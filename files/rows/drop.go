@@ -18,6 +18,10 @@ type Result struct {
 	Record string // checksum of the record from which the row was made, as in Row
 	Failed bool   // the result is an error
 	Model  Model  // that gave the answer; zero for an error
+
+	// TooShort is the context for which the row's prompt was too long; 0 for another result, and
+	// for one of an earlier version.
+	TooShort int
 }
 
 // storedLine has the fields of a result that an output needs.
@@ -43,10 +47,18 @@ func (l *storedLine) model() Model {
 	return m
 }
 
+// tooShort returns Result.TooShort.
+func (l *storedLine) tooShort() int {
+	if l.Error == nil || l.Error.Code != openai.CodeContext {
+		return 0
+	}
+	return l.Stats.Context
+}
+
 // result returns the result in a line that the output has loaded.
 func (l *storedLine) result() (Result, error) {
 	_, line, sum, err := openai.ParseResultID(l.ID)
-	r := Result{Line: line, Sum: fmt.Sprintf("%08x", sum), Record: l.RecordSum, Failed: l.Error != nil}
+	r := Result{Line: line, Sum: fmt.Sprintf("%08x", sum), Record: l.RecordSum, Failed: l.Error != nil, TooShort: l.tooShort()}
 	if !r.Failed {
 		r.Model = l.model()
 	}
@@ -86,7 +98,7 @@ func (o *Output) Drop(drop func(Result) bool) error {
 // forget makes the output one without results.
 func (o *Output) forget() {
 	o.lines, o.results, o.pending, o.kept, o.failed, o.empty = lineSet{}, 0, counts{}, 0, 0, 0
-	o.errors, o.codes, o.models = map[uint64]errorLine{}, map[string]*Failures{}, map[Model]int{}
+	o.errors, o.codes, o.models, o.shortest = map[uint64]errorLine{}, map[string]*Failures{}, map[Model]int{}, 0
 }
 
 // Record returns the checksum of the record from which the row of a line was made, or of the row

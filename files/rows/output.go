@@ -50,6 +50,8 @@ type Output struct {
 	errors  map[uint64]errorLine // error lines of the output, by errorSum
 	codes   map[string]*Failures // error lines, by code
 	models  map[Model]int        // number of answers that the file had when it was opened
+
+	shortest int // the smallest Result.TooShort above 0 of the results that the file had when it was opened; 0 if there is none
 }
 
 type counts struct{ results, failed int }
@@ -261,8 +263,19 @@ func (o *Output) loadResult(text []byte) error {
 		o.models[l.model()]++
 	} else {
 		o.addError(line, bytes.TrimSuffix(text, []byte("\n")), *l.Error)
+		if c := l.tooShort(); c > 0 && (o.shortest == 0 || c < o.shortest) {
+			o.shortest = c
+		}
 	}
 	return nil
+}
+
+// HasTooShort reports whether the file had an error line, when it was opened, about a prompt that
+// was too long for a context shorter than the given one.
+func (o *Output) HasTooShort(context int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.shortest > 0 && o.shortest < context
 }
 
 // ByOtherModels returns the number of answers that may differ from those of a run with a model, and

@@ -77,10 +77,11 @@ type Summary struct {
 }
 
 // Run answers the rows of the input and writes each result to the output when it is finished. The
-// output determines the batch id. Run skips rows that have results in the output. It holds only a
-// window of rows in memory. When ctx is done, Run stops quickly and returns ctx's error with the
-// summary so far; another run can continue. The error is ErrOtherModel if the output has answers of
-// another model and o does not allow that.
+// output determines the batch id. Run skips rows that have results in the output, except errors
+// about prompts that were too long for a shorter context. It holds only a window of rows in memory.
+// When ctx is done, Run stops quickly and returns ctx's error with the summary so far; another run
+// can continue. The error is ErrOtherModel if the output has answers of another model and o does
+// not allow that.
 func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output, o Options) (Summary, error) {
 	if o.Overwrite {
 		if err := dropOthers(ctx, eng, out); err != nil {
@@ -88,6 +89,9 @@ func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output,
 		}
 	}
 	if err := checkModel(ctx, eng, out, o); err != nil {
+		return Summary{}, err
+	}
+	if err := dropTooShort(eng, out); err != nil {
 		return Summary{}, err
 	}
 	if err := o.checkTemplate(in, eng.Info()); err != nil {

@@ -190,3 +190,13 @@ func dropOthers(ctx context.Context, eng worker.Engine, out *rows.Output) error 
 	}
 	return out.Drop(func(r rows.Result) bool { return !r.Failed && own.Differs(r.Model) })
 }
+
+// dropTooShort removes the errors about prompts that were too long for a context that was shorter
+// than the engine's.
+func dropTooShort(eng worker.Engine, out *rows.Output) error {
+	context := eng.Info().Context
+	if !out.HasTooShort(context) {
+		return nil
+	}
+	return out.Drop(func(r rows.Result) bool { return r.TooShort > 0 && r.TooShort < context })
+}

@@ -283,6 +283,34 @@ func TestRunNoticesAnotherModel(t *testing.T) {
 	}
 }
 
+// TestRunAnswersWithALongerContext: prompts that were too long for a shorter context are tried
+// again with a longer one, and only then.
+func TestRunAnswersWithALongerContext(t *testing.T) {
+	t.Parallel()
+	input := prompts("one", "two is long", "hot")
+	of := func(context int) scripted {
+		eng := hot()
+		refuses := eng.answer
+		eng.changes = func(i *engine.Info) { i.Context = context }
+		eng.answer = func(r generation.Request) error {
+			if len(r.Text) > context {
+				return generation.TooLong("the prompt has %d bytes; the context holds %d", len(r.Text), context)
+			}
+			return refuses(r)
+		}
+		return eng
+	}
+	for context, want := range map[int][]int{ // done, kept, failed, kept errors
+		9: {0, 3, 0, 2}, 8: {0, 3, 0, 2}, 10: {0, 2, 1, 1}, 11: {1, 2, 0, 1},
+	} {
+		out := answered(t, of(9), input)
+		s, err := local.Run(t.Context(), of(context), strings.NewReader(input), out, local.Options{Logger: quiet, Concurrency: 2})
+		require.NoError(t, err)
+		require.Equal(t, want, []int{s.Done, s.Kept, s.Failed, s.KeptFailed}, "a context of %d", context)
+		require.Equal(t, []int{1, 2, 3}, lines(out))
+	}
+}
+
 // A run stops if its first rows all fail with one code, and goes on once one of them is answered.
 func TestRunFailsFast(t *testing.T) {
 	t.Parallel()
