@@ -22,11 +22,7 @@ type Change struct {
 // Changes lists the rows of a task whose answers or scores differ between two runs, which are given
 // by their directories. An empty name stands for all tasks of both runs.
 func Changes(task, baseline, candidate string) ([]Change, error) {
-	from, err := openRun(baseline)
-	if err != nil {
-		return nil, err
-	}
-	to, err := openRun(candidate)
+	from, to, err := openRuns(baseline, candidate)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func TestFilesAreClosed(t *testing.T) {
 		})
 	}, nil)
 	require.NoError(t, err)
-	require.NoError(t, eval.Save(run, []*eval.Set{s}, r))
+	require.NoError(t, eval.Save(run, []*eval.Set{s}, nil, r))
 	for _, dir := range []string{run, eval.SavedFolder(run, r.Config)} {
 		list, err := eval.CompareAll(dir, dir, -1)
 		require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -62,11 +63,7 @@ func Compare(baseline, candidate string, margin float64) ([]Compared, error) {
 }
 
 func compare(baseline, candidate string, margin float64, sameTasks bool) ([]Compared, error) {
-	from, err := openRun(baseline)
-	if err != nil {
-		return nil, err
-	}
-	to, err := openRun(candidate)
+	from, to, err := openRuns(baseline, candidate)
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +154,26 @@ func Verdict(list []Compared) statistics.Verdict {
 type run struct {
 	folder  string
 	results *Results
+}
+
+// openRuns reads the results of two runs. If only one of them is in the harness's format, the files
+// that Save wrote about the other one are read.
+func openRuns(baseline, candidate string) (from, to run, err error) {
+	folders := []string{baseline, candidate}
+	_, baseErr := os.Stat(filepath.Join(baseline, ResultsFile))
+	_, candErr := os.Stat(filepath.Join(candidate, ResultsFile))
+	if (baseErr == nil) != (candErr == nil) {
+		for i := range folders {
+			saved := filepath.Join(folders[i], "lm-eval")
+			if _, at, err := savedRun(saved); err == nil && at != "" {
+				folders[i] = saved
+			}
+		}
+	}
+	if from, err = openRun(folders[0]); err == nil {
+		to, err = openRun(folders[1])
+	}
+	return from, to, err
 }
 
 func openRun(folder string) (r run, err error) {

@@ -198,7 +198,7 @@ metric_list:
 		answerWith(t, dir, eval.RequestsFile, eval.AnswersFile, answer)
 		r, err := eval.Score(dir, sets, groups, eval.Config{})
 		require.NoError(t, err)
-		require.NoError(t, eval.Save(dir, sets, r))
+		require.NoError(t, eval.Save(dir, sets, nil, r))
 		return r
 	}
 	numbers := evaluate("numbers", func(string) []string { return []string{"no"} })

@@ -15,14 +15,39 @@ import (
 	"github.com/ingot-run/ingot/eval/task"
 )
 
-// savedRun returns the time in the names of the newest files of lm-evaluation-harness in a
-// directory. It is empty if there are none.
-func savedRun(folder string) string {
-	paths, _ := filepath.Glob(filepath.Join(folder, "results_*.json")) // the pattern is valid
-	if len(paths) == 0 {
-		return ""
+// savedRun returns the directory with the files of a run of lm-evaluation-harness, and the time in
+// the names of the newest ones. folder is this directory, or the one that the harness was given,
+// which has a directory for each model. dir is empty if there are no such files. It is an error if
+// there are several models.
+func savedRun(folder string) (dir, at string, err error) {
+	if at = savedIn(folder); at != "" {
+		return folder, at, nil
 	}
-	return strings.TrimSuffix(strings.TrimPrefix(filepath.Base(slices.Max(paths)), "results_"), ".json")
+	entries, _ := os.ReadDir(folder) // the caller finds no run
+	for _, e := range entries {
+		model := filepath.Join(folder, e.Name())
+		t := savedIn(model)
+		if t != "" && dir != "" {
+			return "", "", fmt.Errorf("read a run of the harness: %s has runs of several models, %q and %q: give the directory of one of them", folder, filepath.Base(dir), e.Name())
+		}
+		if t != "" {
+			dir, at = model, t
+		}
+	}
+	return dir, at, nil
+}
+
+// savedIn returns the time in the names of the harness's newest files in a directory. It is empty
+// if there are none.
+func savedIn(dir string) string {
+	entries, _ := os.ReadDir(dir) // there are none
+	for _, e := range slices.Backward(entries) {
+		after, ok := strings.CutPrefix(e.Name(), "results_")
+		if at, isJSON := strings.CutSuffix(after, ".json"); ok && isJSON {
+			return at
+		}
+	}
+	return ""
 }
 
 // readSavedResults reads results that lm-evaluation-harness has saved.
@@ -110,6 +135,11 @@ func readSavedSample(line []byte) (Sample, error) {
 		}
 	}
 	err := s.readResponses(&saved)
+	var brier []json.RawMessage // the number of the right choice, and the choices' probabilities, as text in the harness
+	var right int
+	if json.Unmarshal(scores["brier_score"], &brier) == nil && len(brier) == 2 && json.Unmarshal(brier[0], &right) == nil && len(s.Logprobs) > 0 {
+		s.Scores["brier_score"] = task.Brier(s.Logprobs, right)
+	}
 	return s, err
 }
 

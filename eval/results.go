@@ -114,8 +114,14 @@ type Config struct {
 // saved in the directory.
 func ReadResults(folder string) (*Results, error) {
 	text, err := os.ReadFile(filepath.Join(folder, ResultsFile))
-	if at := savedRun(folder); errors.Is(err, fs.ErrNotExist) && at != "" {
-		return readSavedResults(filepath.Join(folder, "results_"+at+".json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		dir, at, savedErr := savedRun(folder)
+		switch {
+		case savedErr != nil:
+			return nil, savedErr
+		case at != "":
+			return readSavedResults(filepath.Join(dir, "results_"+at+".json"))
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the results of a run: %w", err)

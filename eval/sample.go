@@ -66,8 +66,14 @@ func SamplesFile(task string) string { return "samples_" + task + ".jsonl" }
 func ReadSamples(folder, task string) ([]Sample, error) {
 	path := filepath.Join(folder, SamplesFile(task))
 	f, err := os.Open(path)
-	if at := savedRun(folder); errors.Is(err, fs.ErrNotExist) && at != "" {
-		return readSavedSamples(filepath.Join(folder, "samples_"+task+"_"+at+".jsonl"))
+	if errors.Is(err, fs.ErrNotExist) {
+		dir, at, savedErr := savedRun(folder)
+		switch {
+		case savedErr != nil:
+			return nil, savedErr
+		case at != "":
+			return readSavedSamples(filepath.Join(dir, "samples_"+task+"_"+at+".jsonl"))
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read samples: %w", err)

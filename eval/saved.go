@@ -6,11 +6,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
+	"runtime"
 
 	"github.com/ingot-run/ingot/eval/task"
 )
@@ -28,10 +27,9 @@ func SavedFolder(folder string, c Config) string {
 }
 
 // Save writes the results and samples of a finished run in the formats of lm-evaluation-harness:
-// results_TIME.json and, for each task, samples_TASK_TIME.jsonl. They lack what Ingot does not
-// know: versions of Python packages, and the texts of task files (configs). Earlier files of the
-// run are removed.
-func Save(folder string, sets []*Set, r *Results) error {
+// results_TIME.json and, for each task, samples_TASK_TIME.jsonl. What Ingot does not know, such as
+// versions of Python packages, is null or N/A. Earlier files of the run are removed.
+func Save(folder string, sets []*Set, groups []task.Group, r *Results) error {
 	dir := SavedFolder(folder, r.Config)
 	if err := cmp.Or(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return fmt.Errorf("write the harness's files: %w", err)
@@ -49,41 +47,18 @@ func Save(folder string, sets []*Set, r *Results) error {
 			return fmt.Errorf("write the harness's samples: %w", err)
 		}
 	}
-	if err := writeJSON(filepath.Join(dir, "results_"+at+".json"), savedResults(sets, r, hashes)); err != nil {
+	if err := writeJSON(filepath.Join(dir, "results_"+at+".json"), savedResults(sets, groups, r, hashes)); err != nil {
 		return fmt.Errorf("write the harness's results: %w", err)
 	}
 	return nil
 }
 
 // savedResults returns results.json of the harness.
-func savedResults(sets []*Set, r *Results, hashes map[string]string) map[string]any {
+func savedResults(sets []*Set, groups []task.Group, r *Results, hashes map[string]string) map[string]any {
 	type object = map[string]any
-	results, groups, versions, shots, higher, counts := object{}, object{}, object{}, object{}, object{}, object{}
-	for _, s := range sets {
-		n := r.Samples[s.Name]
-		results[s.Name] = savedScores(s.Name, n.Effective, r.Results[s.Name])
-		shots[s.Name], higher[s.Name], versions[s.Name] = r.Shots[s.Name], r.HigherBetter[s.Name], savedVersion(s.Version)
-		counts[s.Name] = object{"original": n.Original, "effective": n.Effective}
-	}
-	for name, scores := range r.Groups {
-		rows, better, byScore := 0, map[string]bool{}, map[string]int{}
-		for _, member := range r.Subtasks[name] {
-			n := r.Samples[member].Effective
-			rows += n
-			maps.Copy(better, r.HigherBetter[member])
-			for key := range r.Results[member] {
-				if _, ok := scores[key]; ok && !strings.Contains(key, "_stderr,") {
-					byScore[key] += n
-				}
-			}
-			shots[name] = r.Shots[member]
-		}
-		group := savedScores(name, rows, scores)
-		group["sample_count"] = byScore
-		groups[name], results[name], higher[name], versions[name] = group, group, better, "N/A"
-	}
+	results, versions, shots, higher, counts, configs := object{}, object{}, object{}, object{}, object{}, object{}
 	all := object{
-		"results": results, "group_subtasks": r.Subtasks, "versions": versions, "n-shot": shots, "higher_is_better": higher, "n-samples": counts,
+		"results": results, "group_subtasks": object{}, "versions": versions, "n-shot": shots, "higher_is_better": higher, "n-samples": counts, "configs": configs,
 		"config": object{
 			"model": "ingot", "model_args": object{"model": r.Config.Model, "sha256": r.Config.ModelSHA256, "base_url": r.Config.Server},
 			"batch_size": nil, "batch_sizes": []int{}, "device": nil, "use_cache": nil, "limit": r.Config.Limit, "bootstrap_iters": bootstraps, "gen_kwargs": nil,
@@ -91,17 +66,68 @@ func savedResults(sets []*Set, r *Results, hashes map[string]string) map[string]
 		},
 		"date": float64(r.Date.UnixMilli()) / 1000, "ingot_version": r.Config.Version, "task_hashes": hashes,
 		"model_source": "ingot", "model_name": r.Config.Model, "model_name_sanitized": unsafeName.ReplaceAllString(r.Config.Model, "__"),
+		"system_instruction": nil, "system_instruction_sha": nil, "chat_template": nil, "chat_template_sha": nil, "fewshot_as_multiturn": nil,
+		"git_hash": nil, "upper_git_hash": nil, "pretty_env_info": "ingot " + r.Config.Version + " on " + runtime.GOOS + "/" + runtime.GOARCH,
+		"transformers_version": "N/A", "lm_eval_version": "N/A", "total_evaluation_time_seconds": nil,
 	}
 	if r.Config.Limit == 0 {
 		all["config"].(object)["limit"] = nil
 	}
-	if r.Subtasks == nil {
-		all["group_subtasks"] = object{}
+	for _, s := range sets {
+		n := r.Samples[s.Name]
+		results[s.Name] = savedScores(s.Name, s.alias(), r.Results[s.Name])
+		results[s.Name].(object)["sample_len"] = n.Effective
+		better := object{}
+		for metric, higher := range r.HigherBetter[s.Name] {
+			better[metric] = higher
+		}
+		shots[s.Name], higher[s.Name], versions[s.Name] = r.Shots[s.Name], better, savedVersion(s.Version)
+		counts[s.Name] = object{"original": n.Original, "effective": n.Effective}
+		configs[s.Name] = s.savedConfig(r.Shots[s.Name])
+		if s.Chat {
+			all["fewshot_as_multiturn"] = s.Multiturn
+			if r.Config.ChatTemplate != "" {
+				all["chat_template_sha"] = r.Config.ChatTemplate
+			}
+		}
 	}
-	if len(groups) > 0 {
-		all["groups"] = groups
-	}
+	addSavedGroups(all, groups, r)
 	return all
+}
+
+// alias returns the name of the task that the harness prints.
+func (s *Set) alias() string {
+	alias := s.Name
+	json.Unmarshal(s.Config["task_alias"], &alias) //nolint:errcheck // a task without it keeps its name
+	return alias
+}
+
+// savedConfig returns the keys of the task's file, with the defaults of those that it lacks.
+func (s *Set) savedConfig(shots int) map[string]any {
+	config := map[string]any{
+		"output_type": s.Type, "description": "", "target_delimiter": s.TargetDelimiter, "fewshot_delimiter": s.ShotDelimiter,
+		"repeats": s.Repeats, "unsafe_code": s.Programs, "should_decontaminate": false, "metadata": map[string]any{},
+	}
+	if s.Type.Generates() {
+		config["generation_kwargs"] = s.savedGeneration()
+	}
+	for key, v := range s.Config {
+		if key != "tag" && key != "group" {
+			config[key] = v
+		}
+	}
+	metadata := map[string]any{}
+	if text, ok := config["metadata"].(json.RawMessage); ok {
+		json.Unmarshal(text, &metadata) //nolint:errcheck // the task was read, so it is an object
+	}
+	metadata["config_source"] = s.Path
+	config["metadata"], config["num_fewshot"] = metadata, shots
+	return config
+}
+
+func (s *Set) savedGeneration() map[string]any {
+	g := &s.Generation
+	return map[string]any{"until": g.Until, "max_gen_toks": g.MaxTokens, "temperature": g.Temperature, "do_sample": g.Temperature > 0}
 }
 
 // savedVersion returns a task's version as the harness writes it: a number if it is one, and Yaml
@@ -116,8 +142,8 @@ func savedVersion(version string) any {
 	return version
 }
 
-func savedScores(name string, rows int, scores map[string]float64) map[string]any {
-	saved := map[string]any{"name": name, "alias": name, "sample_len": rows}
+func savedScores(name, alias string, scores map[string]float64) map[string]any {
+	saved := map[string]any{"name": name, "alias": alias}
 	for _, v := range Scores(scores) {
 		saved[v.Metric+","+v.Filter] = orNull(v.Value)
 		saved[v.Metric+"_stderr,"+v.Filter] = "N/A"

@@ -100,8 +100,7 @@ func (s *Set) savedSample(sample *Sample, p *task.Prompt) savedSample {
 		if s.Chat {
 			prompt = messagesText(p.ChatMessages(s.Multiturn))
 		}
-		g := &s.Generation
-		line.add(sample.Responses, prompt, map[string]any{"until": g.Until, "max_gen_toks": g.MaxTokens, "temperature": g.Temperature, "do_sample": g.Temperature > 0})
+		line.add(sample.Responses, prompt, s.savedGeneration())
 	}
 	line.PromptHash, line.Filtered = hexSum(prompt), line.filtered(s, sample)
 	return line

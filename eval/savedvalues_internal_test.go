@@ -103,6 +103,10 @@ func TestSavedLines(t *testing.T) {
 		{line: `{"doc_id": 1, "resps": [[["-1.5", "True"]], [["-2", "False"]]], "filtered_resps": [["-1.5", "True"], ["-2", "False"]],
 			"arguments": {"gen_args_0": {"arg_0": "ask", "arg_1": " x"}, "gen_args_1": {"arg_0": "more", "arg_1": " y"}}}`,
 			want: Sample{DocID: 1, Scores: map[string]float64{}, Context: "ask", Logprobs: []float64{-1.5, -2}, Choices: []string{" x", " y"}}},
+		{line: `{"resps": [[["-1.0986122886681098", "True"]], [["-0.4054651081081644", "False"]]], "metrics": ["brier_score"], "brier_score": [1, "[0.33333333 0.66666667]"],
+			"arguments": {"gen_args_0": {"arg_0": "ask", "arg_1": " x"}, "gen_args_1": {"arg_0": "ask", "arg_1": " y"}}}`,
+			want: Sample{Metrics: []string{"brier_score"}, Scores: map[string]float64{"brier_score": task.Brier([]float64{math.Log(1. / 3), math.Log(2. / 3)}, 1)},
+				Context: "ask", Logprobs: []float64{-1.0986122886681098, -0.4054651081081644}, Choices: []string{" x", " y"}}},
 		{line: `{"resps": [[["-1.5", "True"]]], "target": "t", "arguments": {"gen_args_0": {"arg_0": "ask", "arg_1": " x"}}}`,
 			want: Sample{Scores: map[string]float64{}, Context: "ask", Logprob: -1.5, Target: " x"}},
 		{line: `{"resps": [["-1.5"]], "target": "t", "arguments": {"gen_args_0": {"arg_0": "a text"}}}`,
@@ -155,6 +159,19 @@ func TestSavedFolders(t *testing.T) {
 	samples, err := ReadSamples(folder, "a")
 	require.NoError(t, err)
 	require.Equal(t, []int{3, 4}, []int{samples[0].DocID, samples[1].DocID})
+	given := t.TempDir() // what the harness is given has a directory for each model
+	require.NoError(t, os.Symlink(folder, filepath.Join(given, "m")))
+	r, err = ReadResults(given)
+	require.NoError(t, err)
+	require.Equal(t, "m", r.Config.Model)
+	samples, err = ReadSamples(given, "a")
+	require.NoError(t, err)
+	require.Len(t, samples, 2)
+	require.NoError(t, os.Symlink(folder, filepath.Join(given, "n")))
+	_, err = ReadResults(given)
+	require.EqualError(t, err, "read a run of the harness: "+given+` has runs of several models, "m" and "n": give the directory of one of them`)
+	_, err = ReadSamples(given, "a")
+	require.ErrorContains(t, err, "has runs of several models")
 	require.NoError(t, os.Mkdir(filepath.Join(folder, "results_2026-01-03T00-00-00.000000.json"), 0o700))
 	_, err = ReadResults(folder)
 	require.ErrorContains(t, err, "read results of the harness: ")

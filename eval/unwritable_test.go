@@ -63,13 +63,13 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 		if sets == nil {
 			list = nil
 		}
-		require.ErrorContains(t, eval.Save(dir, list, r), says)
+		require.ErrorContains(t, eval.Save(dir, list, nil, r), says)
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(scored, "lm-eval"), nil, 0o600))
-	require.ErrorContains(t, eval.Save(scored, []*eval.Set{s}, r), "write the harness's files: ")
+	require.ErrorContains(t, eval.Save(scored, []*eval.Set{s}, nil, r), "write the harness's files: ")
 	require.NoError(t, os.Remove(filepath.Join(scored, "lm-eval")))
 	require.NoError(t, os.Remove(filepath.Join(scored, eval.SamplesFile("a"))))
-	require.ErrorContains(t, eval.Save(scored, []*eval.Set{s}, r), "read samples: ")
+	require.ErrorContains(t, eval.Save(scored, []*eval.Set{s}, nil, r), "read samples: ")
 }
 
 // TestARunThatAnotherProcessWrites: only one evaluation at a time writes into a directory.
@@ -116,7 +116,7 @@ func TestSavedChats(t *testing.T) {
 	r, err := eval.ReadResults(dir)
 	require.NoError(t, err)
 	r.Config.Model = "m"
-	require.NoError(t, eval.Save(dir, []*eval.Set{s}, r))
+	require.NoError(t, eval.Save(dir, []*eval.Set{s}, nil, r))
 	paths, err := filepath.Glob(filepath.Join(eval.SavedFolder(dir, r.Config), "samples_a_*.jsonl"))
 	require.NoError(t, err)
 	require.Len(t, paths, 1)

@@ -151,7 +151,7 @@ func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 		return err
 	}
 	if e.format != "" {
-		if err := eval.Save(e.folder, sets, results); err != nil {
+		if err := eval.Save(e.folder, sets, groups, results); err != nil {
 			return err
 		}
 		cmd.PrintErrln("lm-eval: " + textfmt.Printable(eval.SavedFolder(e.folder, results.Config)))

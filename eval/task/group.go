@@ -17,9 +17,12 @@ import (
 
 // Group is a group of tasks whose scores are combined into one.
 type Group struct {
-	Name    string
-	Members []Member
-	Metrics []GroupMetric
+	Name     string
+	Alias    string // name that the harness prints; empty for Name
+	Version  string // metadata.version; empty if the group has none
+	Members  []Member
+	Children []string // names of the tasks and groups in its list; a tag is replaced by its tasks
+	Metrics  []GroupMetric
 }
 
 // Member is a task of a group.
@@ -116,7 +119,11 @@ func (g *groupReader) read(keys map[string]*keyValue) error {
 			err = n.Decode(&g.group.Name)
 		case "aggregate_metric_list":
 			err = g.metrics(n.Node)
-		case "task", "metadata", "group_alias", "tag":
+		case "group_alias":
+			err = n.Decode(&g.group.Alias)
+		case "metadata":
+			g.group.Version, err = version(n.Node)
+		case "task", "tag":
 		default:
 			err = unsupported("this key of a group")
 		}
@@ -215,6 +222,7 @@ func (g *groupReader) join(file taskFile, weight float64) error {
 		if err := inner.read(file.keys); err != nil {
 			return err
 		}
+		g.group.Children = append(g.group.Children, inner.group.Name)
 		for _, m := range inner.group.Members {
 			g.group.Members = append(g.group.Members, Member{m.Task, m.Weight * weight})
 		}
@@ -229,6 +237,7 @@ func (g *groupReader) join(file taskFile, weight float64) error {
 	for _, t := range g.tasks {
 		if t.Path == file.path {
 			g.group.Members = append(g.group.Members, Member{t.Name, weight})
+			g.group.Children = append(g.group.Children, t.Name)
 		}
 	}
 	return nil

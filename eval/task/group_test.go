@@ -84,9 +84,9 @@ func TestMembersOfGroups(t *testing.T) {
 	require.Equal(t, []string{"gsm8k", "second", "hellaswag"}, names)
 	require.Equal(t, filepath.Join(folder, "own.yml"), tasks[0].Path)
 	require.Equal(t, []Group{
-		{Name: "group", Members: []Member{{"gsm8k", 2}, {"second", 2}}},
-		{Name: "outer", Members: []Member{{"gsm8k", 0.5}, {"second", 0.5}, {"hellaswag", 1}}, Metrics: []GroupMetric{{"acc", []string{"a", "b"}, true}, {"f1", nil, true}}},
-		{Name: "plain", Members: []Member{{"gsm8k", 1}, {"hellaswag", 1}}},
+		{Name: "group", Alias: "g", Version: "1", Members: []Member{{"gsm8k", 2}, {"second", 2}}, Children: []string{"gsm8k", "second"}},
+		{Name: "outer", Members: []Member{{"gsm8k", 0.5}, {"second", 0.5}, {"hellaswag", 1}}, Children: []string{"group", "hellaswag"}, Metrics: []GroupMetric{{"acc", []string{"a", "b"}, true}, {"f1", nil, true}}},
+		{Name: "plain", Members: []Member{{"gsm8k", 1}, {"hellaswag", 1}}, Children: []string{"gsm8k", "hellaswag"}},
 	}, groups)
 	_, _, err = ReadAll([]string{"gsm8k", "gsm8k"}, nil)
 	require.NoError(t, err)

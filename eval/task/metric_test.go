@@ -213,8 +213,8 @@ func TestGroups(t *testing.T) {
 	}
 	require.Equal(t, []string{"a", "b", "c", "gsm8k"}, found, "each task is returned once")
 	require.Equal(t, []Group{
-		{Name: "inner", Members: []Member{{"c", 3}}, Metrics: []GroupMetric{{Metric: "acc", BySize: true}}},
-		{Name: "all", Members: []Member{{"a", 1}, {"b", 1}, {"c", 6}, {"gsm8k", 1}}, Metrics: []GroupMetric{{Metric: "acc", Filters: []string{"none"}}}},
+		{Name: "inner", Members: []Member{{"c", 3}}, Children: []string{"c"}, Metrics: []GroupMetric{{Metric: "acc", BySize: true}}},
+		{Name: "all", Members: []Member{{"a", 1}, {"b", 1}, {"c", 6}, {"gsm8k", 1}}, Children: []string{"a", "b", "inner", "gsm8k"}, Metrics: []GroupMetric{{Metric: "acc", Filters: []string{"none"}}}},
 	}, groups)
 	for name, says := range map[string]string{
 		"loop.yaml": "the group contains itself", "none.yaml": `"zebra" is not a built-in task`, "strange.yaml": "banana: this key of a group is not supported",

@@ -49,6 +49,7 @@ func ReadTrusted(path string, python *taskcode.Process) (*Task, error) {
 			return nil, fmt.Errorf("read task %s:%d: %s: %w", keys[name].file, keys[name].Line, name, err)
 		}
 	}
+	t.Config = configOf(keys)
 	if err := r.finish(); err != nil {
 		return nil, fmt.Errorf("read task %s: %w", path, err)
 	}
@@ -287,13 +288,29 @@ func storeAll(n *yaml.Node, kind string, targets map[string]any) error {
 	return err
 }
 
-func (r *reader) metadata(n *yaml.Node) error {
+func (r *reader) metadata(n *yaml.Node) (err error) {
+	r.task.Version, err = version(n)
+	return err
+}
+
+// version returns the version in the value of the key metadata.
+func version(n *yaml.Node) (string, error) {
 	var m struct {
 		Version string `yaml:"version"`
 	}
 	err := n.Decode(&m)
-	r.task.Version = m.Version
-	return err
+	return m.Version, err
+}
+
+// configOf returns the values of a task's keys as JSON. Functions are replaced by their names.
+func configOf(keys map[string]*keyValue) map[string]json.RawMessage {
+	config := map[string]json.RawMessage{}
+	for name, n := range keys {
+		if v, err := valueOf(n.Node); err == nil { // NaN, which JSON lacks, is left out
+			config[name] = ordered.AppendJSON(nil, v)
+		}
+	}
+	return config
 }
 
 // fileTo returns a function that reads the path of a file relative to the task's folder.

@@ -6,6 +6,7 @@ package task
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -31,7 +32,8 @@ func (t Type) Generates() bool { return t == Generate || t == Judge }
 
 // Task is an evaluation task.
 type Task struct {
-	Path        string // path of its file, or its name if it is built in
+	Path        string                     // path of its file, or its name if it is built in
+	Config      map[string]json.RawMessage // the keys of its file and of the files that it includes
 	Name        string
 	Version     string
 	Type        Type
