@@ -139,6 +139,7 @@ func taskRows(t *task.Task, path string) (docs []json.RawMessage, objects []*ord
 	if err != nil {
 		return nil, nil, err
 	}
+	unifyNumbers(rows)
 	if objects, err = t.Rows(rows); err != nil {
 		return nil, nil, fmt.Errorf("change the rows of %s: %w", path, err)
 	}
