@@ -158,6 +158,9 @@ func perplexityOf(logprobs []float64) (value, stderr float64) {
 func (r *Results) add(s *Set, samples []Sample) (err error) {
 	name := s.Name
 	r.Versions[name], r.Shots[name], r.TaskHashes[name], r.Margins[name] = s.Version, s.Shots, s.Hash, s.Margin
+	if s.Scoring != "" {
+		r.ScoreHashes[name] = s.Scoring
+	}
 	r.Results[name], r.HigherBetter[name] = Values{}, map[string]bool{}
 	count := Count{Original: len(s.Items)}
 	for _, n := range s.Skipped {

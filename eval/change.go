@@ -35,6 +35,9 @@ func Changes(task, baseline, candidate string) ([]Change, error) {
 	var list []Change
 	common := 0 // rows that both runs have
 	for _, name := range tasks {
+		if err := checkScoring(name, from, to); err != nil {
+			return nil, err
+		}
 		all, err := pairs(name, from, to)
 		if err != nil {
 			return nil, err

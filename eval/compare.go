@@ -39,8 +39,8 @@ var ErrOtherPrompts = errors.New("the prompts or the task's settings differ, so 
 // ErrOtherTasks means that a gate got two runs with different tasks.
 var ErrOtherTasks = errors.New("only one of the runs has the task, so a gate cannot compare it: run the baseline's tasks, or pin another baseline")
 
-// ErrOtherScores means that two runs have the same prompts, but different metrics or filters.
-var ErrOtherScores = errors.New("the metrics or filters differ: score both runs again with the same task files (ingot eval run keeps existing answers)")
+// ErrOtherScores means that two runs have the same prompts, but score the answers differently.
+var ErrOtherScores = errors.New("the metrics, the filters or the Python functions differ: score both runs again with the same task files (ingot eval run keeps existing answers)")
 
 // maxFailedShare is the maximum share of rows without a score. A run with a larger share fails its
 // gate, whatever its other rows score.
@@ -86,8 +86,8 @@ func compare(baseline, candidate string, margin float64, sameTasks bool) ([]Comp
 		if base.TaskHashes[task] != cand.TaskHashes[task] {
 			return nil, fmt.Errorf("compare task %s of %s and %s: %w", task, baseline, candidate, ErrOtherPrompts)
 		}
-		if !sameScores(base.Results[task], cand.Results[task]) {
-			return nil, fmt.Errorf("compare task %s of %s and %s: %w", task, baseline, candidate, ErrOtherScores)
+		if err := checkScoring(task, from, to); err != nil {
+			return nil, err
 		}
 		m := base.Margins[task]
 		if margin >= 0 {
@@ -109,6 +109,19 @@ func compare(baseline, candidate string, margin float64, sameTasks bool) ([]Comp
 
 func nothingInCommon(baseline, candidate string) error {
 	return fmt.Errorf("compare %s and %s: they have no task in common, or no row of one", baseline, candidate)
+}
+
+// checkScoring returns an error that wraps ErrOtherScores if two runs score the answers of a task
+// differently. Runs of earlier versions have only the names of metrics and filters.
+func checkScoring(task string, baseline, candidate run) error {
+	base, cand := baseline.results, candidate.results
+	a, b := base.ScoreHashes[task], cand.ScoreHashes[task]
+	if a == b || a == "" || b == "" {
+		if sameScores(base.Results[task], cand.Results[task]) {
+			return nil
+		}
+	}
+	return fmt.Errorf("compare task %s of %s and %s: %w", task, baseline.folder, candidate.folder, ErrOtherScores)
 }
 
 // sameScores reports whether two runs have scores of a task by the same metrics and filters. It is

@@ -1,6 +1,7 @@
 package eval_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/eval"
+	"github.com/ingot-run/ingot/eval/report"
 	"github.com/ingot-run/ingot/eval/task"
 )
 
@@ -198,6 +200,40 @@ func TestRowsThatCannotBeCompared(t *testing.T) {
 			_, err := eval.CompareAll(dirs[0], dirs[1], -1)
 			require.Error(t, err)
 		}
+	}
+}
+
+// TestRunsWithOtherScoring: runs that score the same answers differently are not compared, unless
+// one of them is of an earlier version, which does not say how it scores. Scoring a run again with
+// the same task helps.
+func TestRunsWithOtherScoring(t *testing.T) {
+	t.Parallel()
+	runs := t.TempDir()
+	const settings = "doc_to_text: q\ndoc_to_target: a\n"
+	const other = settings + "metric_list: [{metric: exact_match, ignore_case: true}]\n"
+	rows := rowsOf(3)
+	a, b := scoredRun(t, runs, "a", written(t, "a", settings, rows), yes), scoredRun(t, runs, "b", written(t, "a", other, rows), yes)
+	for _, dirs := range [][2]string{{a, b}, {b, a}} {
+		_, err := eval.Compare(dirs[0], dirs[1], -1)
+		require.ErrorIs(t, err, eval.ErrOtherScores)
+		require.ErrorContains(t, err, "the metrics, the filters or the Python functions differ: score both runs again with the same task files")
+		for _, task := range []string{"a", ""} {
+			_, err = eval.Changes(task, dirs[0], dirs[1])
+			require.ErrorIs(t, err, eval.ErrOtherScores)
+		}
+	}
+	var page bytes.Buffer
+	require.NoError(t, report.Write(&page, runs, report.Options{}))
+	require.Contains(t, page.String(), "The runs cannot be compared: ")
+	require.Contains(t, page.String(), ">task</text>", "the history marks the change")
+	scoredRun(t, runs, "a", written(t, "a", other, rows), yes)
+	_, err := eval.Compare(a, b, -1)
+	require.NoError(t, err)
+	earlier := scoredRun(t, runs, "earlier", written(t, "a", settings, rows), yes)
+	editResults(t, earlier, func(r *eval.Results) { r.ScoreHashes = nil })
+	for _, dirs := range [][2]string{{earlier, b}, {b, earlier}, {earlier, earlier}} {
+		_, err := eval.CompareAll(dirs[0], dirs[1], -1)
+		require.NoError(t, err)
 	}
 }
 

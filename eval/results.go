@@ -33,6 +33,7 @@ type Results struct {
 	HigherBetter map[string]map[string]bool `json:"higher_is_better"`
 	Samples      map[string]Count           `json:"n-samples"`
 	TaskHashes   map[string]string          `json:"task_hashes"`
+	ScoreHashes  map[string]string          `json:"score_hashes,omitempty"` // task.Task.Scoring of the tasks; empty in runs of earlier versions
 	Margins      map[string]float64         `json:"margins"`
 	Config       Config                     `json:"config"`
 	Date         time.Time                  `json:"date"`

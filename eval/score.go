@@ -32,7 +32,7 @@ func Score(folder string, sets []*Set, groups []task.Group, c Config) (*Results,
 	slices.Sort(c.ModelSHA256)
 	r := &Results{
 		Results: map[string]Values{}, Versions: map[string]string{}, Shots: map[string]int{},
-		HigherBetter: map[string]map[string]bool{}, Samples: map[string]Count{}, TaskHashes: map[string]string{}, Margins: map[string]float64{},
+		HigherBetter: map[string]map[string]bool{}, Samples: map[string]Count{}, TaskHashes: map[string]string{}, ScoreHashes: map[string]string{}, Margins: map[string]float64{},
 		Config: c, Date: time.Now().UTC().Truncate(time.Millisecond),
 	}
 	for _, s := range sets {

@@ -59,7 +59,8 @@ func changesOf(before, after *eval.Results, task string) string {
 	if before.Config.Version != after.Config.Version {
 		list = append(list, "engine")
 	}
-	if before.TaskHashes[task] != after.TaskHashes[task] {
+	scoring, then := after.ScoreHashes[task], before.ScoreHashes[task] // empty in runs of earlier versions
+	if before.TaskHashes[task] != after.TaskHashes[task] || scoring != then && scoring != "" && then != "" {
 		list = append(list, "task")
 	}
 	return strings.Join(list, ", ")

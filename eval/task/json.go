@@ -86,6 +86,7 @@ func (r *reader) schema(n *yaml.Node) (*jsonschema.Schema, error) {
 			return nil, fmt.Errorf("convert it from YAML to JSON: %w", err)
 		}
 	}
+	r.schemas = append(r.schemas, text)
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
 	if err != nil {
 		return nil, fmt.Errorf("it is not JSON: %w", err)

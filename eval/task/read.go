@@ -50,7 +50,11 @@ func ReadTrusted(path string, python *taskcode.Process) (*Task, error) {
 		}
 	}
 	t.Config = configOf(keys)
-	if err := r.finish(); err != nil {
+	err = r.finish()
+	if err == nil {
+		t.Scoring, err = r.scoring(keys)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read task %s: %w", path, err)
 	}
 	return t, nil
@@ -176,6 +180,8 @@ type reader struct {
 	python *taskcode.Process
 	until  bool             // the task has stop strings
 	called []calledFunction // Python functions that this package lacks
+
+	schemas [][]byte // JSON Schemas of metrics
 
 	dataset   string            // value of dataset_path
 	dataFiles map[string]string // path of the file of each split

@@ -59,6 +59,7 @@ type Task struct {
 	Margin     float64 // loss that a gate accepts
 	Chat       bool    // prompts are sent as messages, through the chat template
 	Programs   bool    // answers are programs, which are run
+	Scoring    string  // hash of the settings and functions that score answers
 	Multiturn  bool    // with Chat: each example is a message of the user and one of the assistant, as by default in the harness
 
 	convert rowsFunction      // changes the rows of a data set; nil if they are used unchanged
