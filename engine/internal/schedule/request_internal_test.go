@@ -116,3 +116,34 @@ func TestFiguresOfARequest(t *testing.T) {
 	f.token(now.Add(3 * time.Second))
 	require.Equal(t, []time.Time{now, now.Add(3 * time.Second)}, []time.Time{f.first, f.last})
 }
+
+// A cancelled request ends before the next step, whether it runs or waits, and frees its pages. The
+// others go on.
+func TestCancelledRequestsEnd(t *testing.T) {
+	t.Parallel()
+	m := newManual(t, setup{path: microLlama, options: Options{MaxSequences: 2}})
+	ask := func(ctx context.Context, first int32) *request {
+		req := generation.Request{Tokens: []int32{first, 2, 3}, MaxTokens: 20, IgnoreEOS: true}
+		r, err := newRequest(ctx, m.tokenizer, m.context, time.Now(), req.Tokens, &req, nil)
+		require.NoError(t, err)
+		m.loop.planner.enqueue(r.seqs)
+		return r
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	other, running, waiting, last := ask(t.Context(), 1), ask(ctx, 2), ask(ctx, 3), ask(t.Context(), 4)
+	m.step()
+	m.step()
+	require.Equal(t, []*sequence{other.seqs[0], running.seqs[0]}, m.loop.planner.running)
+	cancel()
+	m.step()
+	require.Equal(t, []*sequence{other.seqs[0], last.seqs[0]}, m.loop.planner.running)
+	require.Empty(t, m.loop.planner.waiting)
+	for _, r := range []*request{running, waiting} {
+		require.ErrorIs(t, r.err, context.Canceled)
+		require.Zero(t, r.open)
+		<-r.done // its caller is notified
+	}
+	m.finish(other)
+	m.finish(last)
+	require.Len(t, other.seqs[0].answer(), 20)
+}
