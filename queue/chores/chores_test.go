@@ -171,3 +171,14 @@ func TestOneServer(t *testing.T) {
 	_, err := chores.New(cluster, chores.Options{})
 	require.ErrorContains(t, err, "they need one Redis server")
 }
+
+// TestChoresThatCannotBeQueued: errors of Redis are returned.
+func TestChoresThatCannotBeQueued(t *testing.T) {
+	t.Parallel()
+	rdb, _, _ := setup(t)
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	err := chores.Enqueue(stopped, rdb, queue, chores.Task{Kind: "call"})
+	require.ErrorContains(t, err, "queue a chore: ")
+	require.ErrorContains(t, err, context.Canceled.Error()) // asynq does not wrap errors
+}
