@@ -240,9 +240,13 @@ func TestRunNoticesAnotherModel(t *testing.T) {
 		eng  scripted
 		says string // empty if it is the same model
 	}{
-		"the same":             {eng: hot()},
-		"another file":         {scripted{sha: strings.Repeat("b", 64)}, "the output has answers of another model (2), and the model of this run has the SHA-256 bbbbbbbbbbbb…: choose another output, or give --mix-models"},
-		"another arithmetic":   {scripted{changes: func(i *engine.Info) { i.Arithmetic = "7/k/q4_0/one" }}, "the output has answers with --kv f16; this run has --kv q4_0 (answers: 2): repeat the run with the same settings"},
+		"the same":           {eng: hot()},
+		"another file":       {scripted{sha: strings.Repeat("b", 64)}, "the output has answers of another model (2), and the model of this run has the SHA-256 bbbbbbbbbbbb…: choose another output, or give --mix-models"},
+		"another arithmetic": {scripted{changes: func(i *engine.Info) { i.Arithmetic = "7/k/q4_0/one" }}, "the output has answers with --kv f16; this run has --kv q4_0 (answers: 2): repeat the run with the same settings"},
+		"another sampling": {scripted{changes: func(i *engine.Info) {
+			i.Recommended = generation.Recommended{Source: "its makers", Sampling: generation.Sampling{Temperature: 0.5}}
+		}},
+			"the output has answers with --sampling plain for rows that set no sampling option; this run has temperature=0.5 (answers: 2)"},
 		"a longer context":     {eng: scripted{changes: func(i *engine.Info) { i.Context = 256 }}}, // no answer ended at its end
 		"the file is not read": {scripted{sha: "lost"}, "the file is lost"},
 	} {
