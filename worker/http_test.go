@@ -12,12 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/memqueue"
 	"github.com/ingot-run/ingot/queue/redisqueue"
 	"github.com/ingot-run/ingot/queue/redistest"
@@ -33,6 +35,37 @@ func get(t testing.TB, url string) (int, string) {
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	return resp.StatusCode, string(body)
+}
+
+// The times of results are in seconds, and those of a failed one count only until it was taken.
+func TestMetricsOfResults(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	m := newMetrics(registry, func() engine.Snapshot { return engine.Snapshot{} })
+	answered := queue.Stats{QueueWaitMS: 1500, TTFTMS: 250, TotalMS: 3000, BatchMean: 2.5, PromptTokens: 7, CachedTokens: 5, CompletionTokens: 11, DraftTokens: 4, AcceptedTokens: 3}
+	m.observe(queue.Result{Stats: answered})
+	m.observe(queue.Result{Stats: answered})
+	m.observe(queue.Result{Failed: true, Stats: queue.Stats{QueueWaitMS: 4000, TTFTMS: 1, TotalMS: 1, BatchMean: 1, PromptTokens: 1, CompletionTokens: 1}})
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, one := range f.GetMetric() {
+			switch {
+			case one.GetHistogram() != nil:
+				got[f.GetName()] = one.GetHistogram().GetSampleSum()
+			case one.GetCounter() != nil && len(one.GetLabel()) == 0:
+				got[f.GetName()] = one.GetCounter().GetValue()
+			}
+		}
+	}
+	for name, want := range map[string]float64{
+		"ingot_queue_wait_seconds": 7, "ingot_ttft_seconds": 0.5, "ingot_job_seconds": 6, "ingot_job_batch_mean": 5,
+		"ingot_prompt_tokens_total": 14, "ingot_cached_tokens_total": 10, "ingot_completion_tokens_total": 22,
+		"ingot_draft_tokens_total": 8, "ingot_accepted_tokens_total": 6,
+	} {
+		require.InDelta(t, want, got[name], 1e-9, name)
+	}
 }
 
 func TestMetrics(t *testing.T) {
