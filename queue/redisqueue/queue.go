@@ -128,9 +128,10 @@ func transient(err error) bool {
 	}
 	// MISCONF: Redis cannot write to its disk. BUSY: it runs somebody's slow script. UNBLOCKED: it
 	// became a replica while a command waited. The last two are for commands of scripts that the
-	// user may not run, by Redis 7.2 and later, and by earlier ones.
+	// user may not run, by Redis 7.2 and later, and by earlier ones. HasErrorPrefix leaves out an
+	// "ERR " at the start of a reply.
 	for _, reply := range []string{
-		"LOADING", "BUSY ", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "NOREPLICAS", "UNBLOCKED", overMaxMemory, "MISCONF", "ERR max number of clients",
+		"LOADING", "BUSY ", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "NOREPLICAS", "UNBLOCKED", overMaxMemory, "MISCONF", "max number of clients",
 		"ACL failure in script", "The user executing the script",
 	} {
 		if redis.HasErrorPrefix(err, reply) {
