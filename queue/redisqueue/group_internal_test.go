@@ -12,10 +12,89 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/redistest"
 )
+
+// A round trip records and requests a limited number of rows. What is left is recorded and
+// requested in the next one, which begins at once.
+func TestRoundTripsAreLimited(t *testing.T) {
+	t.Parallel()
+	woken := func(f *feed) bool {
+		select {
+		case <-f.wake:
+			return true
+		default:
+			return false
+		}
+	}
+	of := func(n int) (list []waiting) {
+		for line := range n {
+			list = append(list, newWaiting(toRecord{result: queue.Result{Line: line, Text: make([]byte, line)}}))
+		}
+		return list
+	}
+	s := newServer(t.Context(), New(redistest.Start(t).Client), serveAll(), nil)
+	for results, left := range map[int]int{0: 0, 1: 0, maxGroup: 0, maxGroup + 1: 1, 3 * maxGroup: 2 * maxGroup} {
+		f := newFeed(s, map[string]int{"m:default": 1}, 1, 0)
+		f.results, f.bytes = of(results), 1<<20
+		f.full <- struct{}{}
+		sent := f.nextResults()
+		require.Len(t, sent, results-left)
+		require.Len(t, f.results, left)
+		require.Empty(t, f.full)
+		size := 0
+		for i, w := range f.results {
+			require.Equal(t, len(sent)+i, w.result.Line, "in their order")
+			size += w.size()
+		}
+		require.Equal(t, size, f.bytes)
+		require.Equal(t, left > 0, woken(f), "%d results", results)
+	}
+	for running, want := range map[int]int{1: 1, maxGroup: maxGroup, maxGroup + 1: maxGroup} {
+		f := newFeed(s, map[string]int{"m:default": 1}, running, 0)
+		f.next = time.Time{}
+		require.Equal(t, want, f.wanted(t.Context()))
+		require.Equal(t, running > want, woken(f), "%d rows", running)
+		f.next = time.Now().Add(time.Hour)
+		require.Zero(t, f.wanted(t.Context()), "the queues were empty")
+	}
+}
+
+// A large result is recorded alone, at once, and an outage begins and ends with it.
+func TestALargeResultIsRecordedAlone(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2)
+	client := redis.NewClient(f.redis.Client.Options())
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	p := &partly{}
+	client.AddHook(p)
+	result := queue.Result{Line: 1, Sum: "0badcafe", Text: []byte(strings.Repeat("x", maxGroupedResult+1))}
+	h := f.take(1, 0, "w") // nothing records the results of its feed
+	_, err := f.begin(h)
+	require.NoError(t, err)
+	s := h.recorder.feed.server
+	s.queue = New(client)
+	lost := func() bool {
+		s.member.outage.mu.Lock()
+		defer s.member.outage.mu.Unlock()
+		return !s.member.outage.since.IsZero()
+	}
+	_, err = h.recorder.Record(t.Context(), result)
+	require.ErrorIs(t, err, queue.ErrUnavailable)
+	require.True(t, lost())
+	require.Empty(t, f.recorded("b"))
+	p.over.Store(true)
+	first, err := h.recorder.Record(t.Context(), result)
+	require.NoError(t, err)
+	require.True(t, first)
+	require.False(t, lost())
+	require.Equal(t, string(result.Text), f.recorded("b")[1])
+	require.Empty(t, h.recorder.feed.results)
+}
 
 // Rows that are recorded together do not affect each other: each has a separate reply, even if
 // other rows fail.
