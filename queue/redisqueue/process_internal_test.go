@@ -252,6 +252,14 @@ func TestStoredJobsOfFailedRows(t *testing.T) {
 	require.Equal(t, []int{1, 2, 3}, lines)
 }
 
+// A server may have no command CONFIG.
+func TestMaxBytesOfAServerWithoutCONFIG(t *testing.T) {
+	t.Parallel()
+	n, err := New(redistest.Start(t, "--rename-command", "CONFIG", "").Client).MaxBytes(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, defaultMaxBulk, n)
+}
+
 // The largest job or result follows from the server's settings, as far as the user may read them.
 func TestMaxBytes(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,7 @@ func (q *Queue) MaxBytes(ctx context.Context) (int, error) {
 // such setting or the user may not read it.
 func (q *Queue) setting(ctx context.Context, name string) (int, error) {
 	values, err := q.rdb.ConfigGet(ctx, name).Result()
-	if redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "ERR unknown") { // some providers have no CONFIG
+	if redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "unknown ") { // some providers have no CONFIG; an "ERR " is left out
 		return 0, nil
 	}
 	if err != nil {
