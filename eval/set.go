@@ -30,6 +30,7 @@ type Set struct {
 	Hash    string         // hash of the task's settings and prompts; scores are comparable only if it is equal
 	Skipped map[string]int // number of rows that are left out, by reason
 	NoRight []int          // numbers of the rows of which no choice is right; they score 0, as in the harness
+	Empty   []int          // numbers of the rows whose targets are empty, so that they score 0 by the metric contains
 }
 
 const maxRow = 16 << 20
@@ -79,6 +80,9 @@ func Load(t *task.Task, limit int) (*Set, error) {
 		if t.Type == task.MultipleChoice && p.Right < 0 {
 			s.NoRight = append(s.NoRight, i)
 		}
+		if t.Unreachable(&p) {
+			s.Empty = append(s.Empty, i)
+		}
 		if err := checkChoices(t, &p); err != nil {
 			return nil, fmt.Errorf("load task %s: row %d of %s: %w", t.Name, i+1, t.Data, err)
 		}
@@ -94,6 +98,9 @@ func Load(t *task.Task, limit int) (*Set, error) {
 	if len(s.NoRight) == len(s.Items) {
 		p := s.Items[0].Prompt
 		return nil, fmt.Errorf("load task %s: doc_to_target gives none of the choices in any row of %s: row %d has the choices %.200q, without delimiter", t.Name, t.Data, s.NoRight[0]+1, p.Choices)
+	}
+	if len(s.Empty) == len(s.Items) {
+		return nil, fmt.Errorf("load task %s: doc_to_target gives an empty text in every row of %s, which the metric contains cannot find in an answer", t.Name, t.Data)
 	}
 	s.Hash = hex.EncodeToString(hash.Sum(nil))
 	return s, nil

@@ -203,6 +203,9 @@ func loadTasks(cmd *cobra.Command, tasks []*task.Task, s eval.Settings) ([]*eval
 		if n := len(set.NoRight); n > 0 {
 			cmd.PrintErrf("%s: %s with a target that is none of the choices, the first of them row %d: they count as wrong, as in lm-evaluation-harness\n", textfmt.Printable(set.Name), countRows(n), set.NoRight[0]+1)
 		}
+		if n := len(set.Empty); n > 0 {
+			cmd.PrintErrf("%s: %s with an empty target, the first of them row %d: they count as wrong by the metric contains\n", textfmt.Printable(set.Name), countRows(n), set.Empty[0]+1)
+		}
 	}
 	return sets, err
 }

@@ -217,6 +217,27 @@ func TestEvalJudge(t *testing.T) {
 	}
 }
 
+// TestEvalEmptyTargets: rows with an empty target are counted, since no answer contains it. A task
+// without other rows is refused.
+func TestEvalEmptyTargets(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	path := filepath.Join(folder, "task.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("task: a\ndata: rows.jsonl\ndoc_to_text: q\ndoc_to_target: a\nmetric_list: [{metric: contains}]\ngeneration_kwargs: {max_gen_toks: 1}\n"), 0o600))
+	evaluate := func(name, rows string) result {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "rows.jsonl"), []byte(rows), 0o600))
+		return ingot(t, "", "eval", "run", path, "-o", filepath.Join(folder, name), "--model", tinyLlama)
+	}
+	const empty, other = `{"q": "Q", "a": ["", ""]}` + "\n", `{"q": "R", "a": ["", "zebra"]}` + "\n"
+	r := evaluate("some", other+empty)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, r.stderr, "a: 1 row with an empty target, the first of them row 2: they count as wrong by the metric contains\n")
+	require.Regexp(t, `(?m)^a +contains +none +0\.0000 `, r.stdout)
+	r = evaluate("all", empty)
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, "doc_to_target gives an empty text in every row of ")
+}
+
 // TestEvalTaskWithoutScores: a task of which every row fails is an error with the reason, also if
 // the rows of another task have scores.
 func TestEvalTaskWithoutScores(t *testing.T) {

@@ -341,10 +341,22 @@ func without(s, characters string) string {
 }
 
 // Contains reports whether an answer contains one of the targets, after the parts that the metric
-// ignores are removed from both.
+// ignores are removed from both. A target of which nothing is left is not contained in any answer.
 func (m *Metric) Contains(answer string, targets []string) bool {
 	answer = m.normal(answer)
-	return slices.ContainsFunc(targets, func(t string) bool { return strings.Contains(answer, m.normal(t)) })
+	return slices.ContainsFunc(targets, func(t string) bool {
+		t = m.normal(t)
+		return t != "" && strings.Contains(answer, t)
+	})
+}
+
+// Unreachable reports whether no answer to a row can be right by the metric contains, because the
+// row's targets are empty.
+func (t *Task) Unreachable(p *Prompt) bool {
+	return slices.ContainsFunc(t.Metrics, func(m Metric) bool {
+		filled := func(target string) bool { return m.normal(target) != "" }
+		return t.Type == Generate && m.function == nil && (m.Name == "contains" || m.check == "contains") && !slices.ContainsFunc(p.Targets, filled)
+	})
 }
 
 // PassAtK returns the unbiased estimate of the probability that at least one of k answers is right,
