@@ -1,9 +1,12 @@
 package metal
 
 import (
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
+
+	"github.com/ingot-run/ingot/engine/gguf"
 )
 
 // compiler is a device whose Compile compiles every source once. Sources can be started before they
@@ -85,10 +88,16 @@ func (c *compiler) Close() error {
 }
 
 // unit is what is compiled at once: a kernel file, with the instances for one type of weights or of
-// KV pages. If kind is empty, the file has no instances; if it is allTypes, those of all types.
+// KV pages. If kind is empty, the file has no instances; if it is allTypes, those of all types that
+// the default geometry chooses; if it is moreInstances, the others that the backend's geometry
+// chooses. So backends with different geometries have most sources in common, and a compiler's
+// cache has them already.
 type unit struct{ file, kind string }
 
-const allTypes = "all types"
+const (
+	allTypes      = "all types"
+	moreInstances = "more instances"
+)
 
 // The files that have kernels for each type of weights or of KV pages, those that take longest to
 // compile first.
@@ -101,12 +110,26 @@ var (
 var stateFiles = []string{"recurrence.metal", "recurrence_chunks.metal", "states.metal"}
 
 // unit returns the unit that has a file's kernels for a type. kind is empty for kernels that do not
-// depend on a type.
+// depend on a type. Of devices that do not compile by type, the unit has all types, and not the
+// kernels in k.more.
 func (k *kernelSet) unit(file, kind string) unit {
 	if !k.device.Info().CompilesByType {
 		kind = allTypes
 	}
 	return unit{file, kind}
+}
+
+// findMore lists the instances that the default geometry does not choose.
+func (k *kernelSet) findMore() {
+	k.more = map[string]unit{}
+	if k.device.Info().CompilesByType {
+		return
+	}
+	for file := range templates {
+		k.compiled.eachInstance(file, weightTypes, k.defaults, func(kernel string, t gguf.Type, rows, inputs int) {
+			k.more[instance(kernel, t, rows, inputs)] = unit{file, moreInstances}
+		})
+	}
 }
 
 // units returns the units that are compiled when a backend starts.
@@ -118,6 +141,12 @@ func (k *kernelSet) units() (list []unit) {
 		}
 		list = append(list, k.unit(file, ""))
 	}
+	more := slices.Collect(maps.Values(k.more))
+	for _, file := range weightFiles {
+		if u := (unit{file, moreInstances}); slices.Contains(more, u) {
+			list = append(list, u)
+		}
+	}
 	return list
 }
 
@@ -128,8 +157,16 @@ var typedOnly = map[string]bool{
 
 // source returns the source of a unit.
 func (k *kernelSet) source(u unit) (Source, error) {
-	src, err := kernelFor(u.file, k.compiled, u.kind)
-	if u.kind == allTypes || u.kind == "" {
+	switch u.kind {
+	case allTypes:
+		return Kernel(u.file, k.defaults)
+	case moreInstances:
+		src, err := kernelFor(u.file, allTypes, k.compiled.weightInstances(u.file, weightTypes, k.defaults))
+		src.Name += ", more instances"
+		return src, err
+	}
+	src, err := kernelFor(u.file, u.kind, k.compiled.instances(u.file, ofKind(weightTypes, u.kind), ofKind(gguf.CacheTypes(), u.kind)))
+	if u.kind == "" {
 		return src, err
 	}
 	src.Name += " for " + u.kind
@@ -158,9 +195,8 @@ func (k *kernelSet) sources(files []string, kind string) (list []Source, err err
 	return list, nil
 }
 
-// library returns the library with a file's kernels for a type. It compiles it if necessary.
-func (k *kernelSet) library(file, kind string) (Library, error) {
-	u := k.unit(file, kind)
+// library returns the library of a unit. It compiles the unit if necessary.
+func (k *kernelSet) library(u unit) (Library, error) {
 	if have, ok := k.libraries[u]; ok {
 		return have, nil
 	}

@@ -96,11 +96,26 @@ func (o *operations) same(kernel string, inputs int, dst compute.Tensor, first i
 	}
 }
 
+// candidates returns all candidates for the types of weights in the tests below or, with
+// INGOT_LONG=1, for all types.
+func candidates() (list metal.Geometry) {
+	if long {
+		return metal.AllCandidates()
+	}
+	for _, c := range metal.AllCandidates() {
+		for _, t := range []gguf.Type{gguf.TypeQ40, gguf.TypeQ6K, gguf.TypeF32} {
+			c.Type = t.String()
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
 // TestGeometryChangesNoBits compares the results of every operation with every geometry. The sizes
 // are not multiples of a tile's size.
 func TestGeometryChangesNoBits(t *testing.T) {
 	t.Parallel()
-	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, emulator.Options{})
+	be := open(t, metal.Options{Geometry: candidates()}, emulator.Options{})
 	defer func() { require.NoError(t, be.Close()) }()
 	const in, out, heads, nope, latent, dims, experts, used, ffn = 768, 75, 3, 256, 69, 32, 37, 3, 256
 	for _, kind := range []gguf.Type{gguf.TypeQ40, gguf.TypeQ6K} {
@@ -156,7 +171,7 @@ func TestGeometryChangesNoBits(t *testing.T) {
 // split, and several minimum numbers of rows for tiles.
 func TestGeometryOfAttentionChangesNoBits(t *testing.T) {
 	t.Parallel()
-	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, emulator.Options{})
+	be := open(t, metal.Options{Geometry: candidates()}, emulator.Options{})
 	defer func() { require.NoError(t, be.Close()) }()
 	o := &operations{t, be, rand.New(rand.NewPCG(1, 2))}
 	const positions = 600
@@ -288,7 +303,7 @@ func TestGeometryOfDevice(t *testing.T) {
 	dev, err := emulator.Open(emulator.Options{})
 	require.NoError(t, err)
 	device := &narrow{Device: dev, products: map[metal.Pipeline]bool{}}
-	be, err := metal.New(device, metal.Options{Geometry: metal.AllCandidates()})
+	be, err := metal.New(device, metal.Options{Geometry: candidates()})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, be.Close()) }()
 	o := &operations{t, be, rand.New(rand.NewPCG(1, 2))}

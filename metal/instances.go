@@ -37,6 +37,12 @@ func Inputs(kernel string) (list []int) {
 // instances returns the lines that instantiate a file's templates: for every choice of the geometry
 // and the given types of weights, or for the given types of KV pages.
 func (g Geometry) instances(file string, types, pageTypes []gguf.Type) string {
+	return pageInstances(file, pageTypes) + g.weightInstances(file, types, nil)
+}
+
+// pageInstances returns the lines of instances for types of KV pages, which are the same for every
+// geometry.
+func pageInstances(file string, pageTypes []gguf.Type) string {
 	var text strings.Builder
 	for _, template := range []*attentionTemplate{&attentionFew, &attentionTiles} {
 		for _, t := range pageTypes {
@@ -47,21 +53,38 @@ func (g Geometry) instances(file string, types, pageTypes []gguf.Type) string {
 			}
 		}
 	}
+	return text.String()
+}
+
+// weightInstances returns the lines of instances for types of weights, except those of the geometry
+// without.
+func (g Geometry) weightInstances(file string, types []gguf.Type, without Geometry) string {
+	var text strings.Builder
+	g.eachInstance(file, types, without, func(kernel string, t gguf.Type, rows, inputs int) {
+		arguments := fmt.Sprintf("%v, %d", t, rows)
+		if len(Inputs(kernel)) > 1 {
+			arguments += fmt.Sprintf(", %d", inputs)
+		}
+		fmt.Fprintf(&text, "INSTANTIATE(%q, %s, %s)\n", instance(kernel, t, rows, inputs), kernel, arguments)
+	})
+	return text.String()
+}
+
+// eachInstance calls visit for every instance of a file's templates for types of weights, except
+// those of the geometry without.
+func (g Geometry) eachInstance(file string, types []gguf.Type, without Geometry, visit func(kernel string, t gguf.Type, rows, inputs int)) {
 	for _, kernel := range templates[file] {
-		inputs := Inputs(kernel)
 		for _, t := range types {
-			for _, n := range inputs {
+			for _, n := range Inputs(kernel) {
+				have := without.rowsOf(kernel, t, n)
 				for _, rows := range g.rowsOf(kernel, t, n) {
-					arguments := fmt.Sprintf("%v, %d", t, rows)
-					if len(inputs) > 1 {
-						arguments += fmt.Sprintf(", %d", n)
+					if !slices.Contains(have, rows) {
+						visit(kernel, t, rows, n)
 					}
-					fmt.Fprintf(&text, "INSTANTIATE(%q, %s, %s)\n", instance(kernel, t, rows, n), kernel, arguments)
 				}
 			}
 		}
 	}
-	return text.String()
 }
 
 // rowsOf returns the values of Rows in all choices for a kernel, type and number of inputs, in

@@ -144,7 +144,9 @@ type kernelSet struct {
 	device    *compiler
 	mode      Mode
 	libraries map[unit]Library
-	compiled  Geometry // its choices have instances in the libraries
+	defaults  Geometry        // DefaultGeometry, for the device
+	compiled  Geometry        // its choices have instances in the libraries
+	more      map[string]unit // the units of instances that are not in the units of all types, by name
 	geometry  Geometry
 	pipelines map[string]Pipeline
 	weights   map[weightShape]*weightKernels
@@ -163,10 +165,12 @@ type kernelSet struct {
 
 func newKernelSet(dev *compiler, g Geometry) (*kernelSet, error) {
 	k := &kernelSet{device: dev, mode: dev.mode, libraries: map[unit]Library{}, pipelines: map[string]Pipeline{}}
+	k.defaults = DefaultGeometry().ofDevice(deviceName(dev.Info()))
 	if err := k.use(g); err != nil {
 		return nil, err
 	}
 	k.compiled = k.geometry
+	k.findMore()
 	if err := k.compile(); err != nil {
 		return nil, err
 	}
@@ -195,7 +199,7 @@ func (k *kernelSet) compile() error {
 	}
 	k.device.start(sources...)
 	for _, u := range k.units() {
-		if _, err := k.library(u.file, ""); err != nil {
+		if _, err := k.library(u); err != nil {
 			return err
 		}
 	}
@@ -207,7 +211,7 @@ func (k *kernelSet) use(g Geometry) error {
 	if err := g.Check(); err != nil {
 		return err
 	}
-	k.geometry = slices.Concat(DefaultGeometry(), g).ofDevice(deviceName(k.device.Info()))
+	k.geometry = slices.Concat(k.defaults, g.ofDevice(deviceName(k.device.Info())))
 	k.weights, k.pages = map[weightShape]*weightKernels{}, map[gguf.Type]*pageKernels{}
 	return nil
 }
@@ -226,7 +230,11 @@ func (m *maker) pipeline(file, name string, values ...uint32) (p Pipeline) {
 	if have, ok := m.set.pipelines[key]; ok || m.err != nil {
 		return have
 	}
-	lib, err := m.set.library(file, m.kind)
+	u, ok := m.set.more[name]
+	if !ok {
+		u = m.set.unit(file, m.kind)
+	}
+	lib, err := m.set.library(u)
 	if err == nil {
 		p, err = m.set.device.Pipeline(lib, name, constants(values...))
 	}

@@ -22,7 +22,9 @@ var kernels embed.FS
 // Kernel returns the source of a file in the folder kernels, such as "norm.metal". It adds the
 // instances of the file's templates that the geometry can choose, and replaces the constants that
 // the kernels share with this package.
-func Kernel(name string, g Geometry) (Source, error) { return kernelFor(name, g, allTypes) }
+func Kernel(name string, g Geometry) (Source, error) {
+	return kernelFor(name, allTypes, g.instances(name, weightTypes, gguf.CacheTypes()))
+}
 
 // KernelVersion returns a hash of all kernels in Metal's language and of their default geometry. It
 // changes with everything that can change their speed.
@@ -39,15 +41,15 @@ func KernelVersion() string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// kernelFor is Kernel for a unit's types.
-func kernelFor(name string, g Geometry, kind string) (Source, error) {
+// kernelFor is Kernel for a unit's types and instances.
+func kernelFor(name, kind, instances string) (Source, error) {
 	dir, err := fs.Sub(kernels, "kernels")
 	if err != nil {
 		return Source{}, fmt.Errorf("read kernels: %w", err)
 	}
 	src, err := ReadSource(dir, name)
 	types, pages := ofKind(weightTypes, kind), ofKind(gguf.CacheTypes(), kind)
-	src.Text = eachType(types, pages) + replaceConstants(src.Text, portableConstants) + g.instances(name, types, pages)
+	src.Text = eachType(types, pages) + replaceConstants(src.Text, portableConstants) + instances
 	return src, err
 }
 

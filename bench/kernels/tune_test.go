@@ -26,7 +26,7 @@ func TestTuning(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		return metal.New(dev, metal.Options{Geometry: metal.AllCandidates()})
+		return metal.New(dev, metal.Options{Geometry: TuningCandidates()})
 	}
 	var calls [][2]int
 	tuning := Tuning{Open: open, Brief: true, Limits: roofline.Limits{Bandwidth: 1e9}, Each: func(done, total int) { calls = append(calls, [2]int{done, total}) }}

@@ -49,15 +49,11 @@ func (t *Tuner) Stored(i metal.Info) *kernels.TuningResult {
 func (t *Tuner) Tune(dev metal.Device, mode metal.Mode) (*kernels.TuningResult, error) {
 	info, start := dev.Info(), time.Now()
 	driver, _ := drivers.Find(info.Driver)
-	candidates := kernels.TuningCandidates()
-	if !driver.Auto {
-		candidates = metal.AllCandidates() // compiled for other tests already
-	}
 	cached := metal.NewCachedDevice(dev)
 	limits := roofline.LimitsOf(info)
 	tuning := kernels.Tuning{
 		Open: func() (*metal.Backend, error) {
-			return metal.New(cached, metal.Options{Mode: mode, Geometry: candidates})
+			return metal.New(cached, metal.Options{Mode: mode, Geometry: kernels.TuningCandidates()})
 		},
 		Limits: limits, Each: t.Progress, Brief: !driver.Auto,
 	}
