@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -49,6 +50,41 @@ func TestAnOutageIsTwoLines(t *testing.T) {
 	o.failed("could not give up a row", queue.ErrOtherFile)
 	require.Equal(t, 8, lines(), "again after it worked")
 	require.Equal(t, 2, strings.Count(text.String(), "can be used again"), "it was no outage")
+}
+
+// A search that fails is repeated soon while Redis cannot be used. After another error it waits for
+// its next turn.
+func TestWhichSearchesAreRepeated(t *testing.T) {
+	t.Parallel()
+	lost, broken := unavailable{io.EOF}, errors.New("broken")
+	for name, c := range map[string]struct {
+		errors []error // of the calls
+		calls  int
+	}{
+		"found":                     {[]error{nil, nil}, 1},
+		"an outage":                 {[]error{lost, lost, nil, nil}, 3},
+		"another error":             {[]error{broken, nil}, 1},
+		"another after an outage":   {[]error{lost, broken, nil}, 2},
+		"the end during an outage":  {[]error{lost, context.Canceled, nil}, 2},
+		"the end in the first call": {[]error{context.Canceled, nil}, 1},
+	} {
+		q := &Queue{}
+		q.Leases.Beat = time.Millisecond
+		s := &server{queue: q, member: &member{outage: &outage{log: slog.New(slog.DiscardHandler)}}}
+		ctx, cancel := context.WithCancel(t.Context())
+		calls := 0
+		s.search(time.Hour, "could not look", func(context.Context) error {
+			err := c.errors[calls]
+			calls++
+			if errors.Is(err, context.Canceled) {
+				cancel()
+			}
+			return err
+		})
+		s.searches[0].do(ctx)
+		require.Equal(t, c.calls, calls, name)
+		cancel()
+	}
 }
 
 // partly fails pipelines of scripts, in which rows are taken and recorded, but not heartbeats.

@@ -1,12 +1,15 @@
 package redisqueue
 
 import (
+	"context"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/queue"
@@ -193,4 +196,33 @@ func TestWorkersOfAnAlias(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.Equal(t, "w", all[0].ID)
+}
+
+// twice lets SCAN return each key twice, as it may while Redis's table of keys changes.
+type twice struct{ sleeper }
+
+func (s *twice) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if scan, ok := cmd.(*redis.ScanCmd); ok && err == nil {
+			keys, cursor := scan.Val()
+			scan.SetVal(slices.Concat(keys, keys), cursor)
+		}
+		return err
+	}
+}
+
+// Each batch is listed once.
+func TestBatchesAreListedOnce(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	f.enqueue("c", 1, 1)
+	f.redis.Client.AddHook(&twice{})
+	all, err := f.queue.Batches(t.Context())
+	require.NoError(t, err)
+	var names []string
+	for _, st := range all {
+		names = append(names, st.Batch)
+	}
+	require.ElementsMatch(t, []string{"b", "c"}, names)
 }
