@@ -1,6 +1,7 @@
 package task
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,7 +45,7 @@ type GroupMetric struct {
 //
 // python runs functions of tasks, as in ReadTrusted.
 func ReadAll(paths []string, python *taskcode.Process) ([]*Task, []Group, error) {
-	c := collection{python: python, byPath: map[string]bool{}, folders: map[string]map[string][]taskFile{}}
+	c := collection{python: python, byPath: map[string]bool{}, read: map[string]*Task{}, folders: map[string]map[string][]taskFile{}}
 	for _, path := range paths {
 		if err := c.add(path); err != nil {
 			return nil, nil, err
@@ -64,6 +65,7 @@ type collection struct {
 	tasks   []*Task
 	groups  []Group
 	byPath  map[string]bool
+	read    map[string]*Task                 // by path and settings that replace those of the file
 	folders map[string]map[string][]taskFile // for each folder: the files that define a task, tag or group, by its name
 }
 
@@ -73,50 +75,79 @@ func (c *collection) add(path string) error {
 	}
 	c.byPath[path] = true
 	if isBuiltin(path) {
-		return c.addTask(path)
+		_, err := c.addTask(path, nil)
+		return err
 	}
 	keys, err := readKeys(path, nil)
 	if err != nil {
 		return err
 	}
 	if keys["group"] == nil {
-		return c.addTask(path)
+		_, err := c.addTask(path, nil)
+		return err
 	}
 	g := groupReader{collection: c, path: path}
 	return g.read(keys)
 }
 
-func (c *collection) addTask(path string) error {
-	t, err := ReadTrusted(path, c.python)
+// addTask reads a task of a file, unless it was read before. The values of keys replace those of
+// the file.
+func (c *collection) addTask(path string, keys map[string]*keyValue) (*Task, error) {
+	id, err := json.Marshal([]any{path, configOf(keys)})
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if t := c.read[string(id)]; t != nil {
+		return t, nil
+	}
+	all, err := readKeys(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(all, keys)
+	t, err := c.addKeys(path, all)
+	c.read[string(id)] = t
+	return t, err
+}
+
+// addKeys adds a task that has these keys. path is the file of the task or of its group.
+func (c *collection) addKeys(path string, keys map[string]*keyValue) (*Task, error) {
+	t, err := readTask(path, keys, c.python)
+	if err != nil {
+		return nil, err
 	}
 	for _, other := range c.tasks {
 		if other.Name == t.Name {
-			return fmt.Errorf("read task %s: another task has the same name, %q: rename one of them", path, t.Name)
+			return nil, fmt.Errorf("read task %s: another task has the same name, %q, or the task is listed with other settings: rename one of them", path, t.Name)
 		}
 	}
 	c.tasks = append(c.tasks, t)
-	return nil
+	return t, nil
 }
 
 type groupReader struct {
 	*collection
-	path   string
-	group  Group
-	within []string // files of the groups that contain this one, directly or not
-	listed []string // names in the group's list, of which each counts once, as in the harness
+	path     string
+	group    Group
+	settings map[string]*keyValue // keys that replace those of the group's tasks
+	within   []string             // files of the groups that contain this one, directly or not
+	listed   []string             // names in the group's list, of which each counts once, as in the harness
 }
 
 const maxGroups = 8
 
+// read reads a group from the keys of its file, or of its element in the list of another group.
 func (g *groupReader) read(keys map[string]*keyValue) error {
+	given := g.settings
+	g.settings = map[string]*keyValue{}
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		n := keys[name]
 		var err error
 		switch name {
 		case "group":
-			err = n.Decode(&g.group.Name)
+			if g.group.Name == "" {
+				err = n.Decode(&g.group.Name)
+			}
 		case "aggregate_metric_list":
 			err = g.metrics(n.Node)
 		case "group_alias":
@@ -124,13 +155,14 @@ func (g *groupReader) read(keys map[string]*keyValue) error {
 		case "metadata":
 			g.group.Version, err = version(n.Node)
 		case "task", "tag":
-		default:
-			err = unsupported("this key of a group")
+		default: // as in the harness, it replaces the key of the group's tasks
+			g.settings[name] = n
 		}
 		if err != nil {
 			return fmt.Errorf("read group %s:%d: %s: %w", n.file, n.Line, name, err)
 		}
 	}
+	maps.Copy(g.settings, given)
 	tasks := keys["task"]
 	if tasks == nil {
 		return fmt.Errorf("read group %s: the key \"task\" is missing: add it with a list of the group's tasks", g.path)
@@ -174,71 +206,112 @@ func (g *groupReader) metrics(n *yaml.Node) error {
 }
 
 // member adds what an element of the group's task list stands for: a task, the tasks with a tag, or
-// the tasks of another group. n is a name, or a mapping with the keys task and weight.
+// the tasks of another group. n is a name, or a mapping with the key task or group. Its other keys
+// replace those of the tasks. A group with a list of tasks, and a task whose name no file has, are
+// defined by the mapping; their names begin with that of the group, as in the harness.
 func (g *groupReader) member(n *yaml.Node) error {
-	m := Member{Weight: 1}
-	if n.Kind == yaml.ScalarNode {
-		m.Task = n.Value
-	} else {
+	name, weight, settings := n.Value, 1.0, maps.Clone(g.settings)
+	own := map[string]*keyValue{}
+	if n.Kind != yaml.ScalarNode {
 		pairs, err := mapping(n)
 		if err != nil {
 			return err
 		}
 		for i := 0; i+1 < len(pairs); i += 2 {
-			target, ok := map[string]any{"task": &m.Task, "weight": &m.Weight}[pairs[i].Value]
-			if !ok {
-				return unsupported("the key %q of a group's task", pairs[i].Value)
-			}
-			if err := store(pairs[i+1], target); err != nil {
-				return err
-			}
+			own[pairs[i].Value] = &keyValue{pairs[i+1], g.path}
+		}
+		if name, weight, err = nameAndWeight(own); err != nil {
+			return err
 		}
 	}
-	if m.Task == "" || !(m.Weight > 0) || math.IsInf(m.Weight, 0) { // NaN is not above 0
-		return errors.New("each element must have the name of a task (key \"task\") and a weight above 0")
+	if name == "" || !(weight > 0) || math.IsInf(weight, 0) { // NaN is not above 0
+		return errors.New("each element must have the name of a task (key \"task\") or of a group and a weight above 0")
 	}
-	if slices.Contains(g.listed, m.Task) {
+	if slices.Contains(g.listed, name) {
 		return nil
 	}
-	g.listed = append(g.listed, m.Task)
-	files, err := g.find(m.Task)
+	g.listed = append(g.listed, name)
+	if own["group"] != nil && own["task"] != nil {
+		return g.joinGroup(taskFile{g.path, own}, g.group.Name+"::"+name, settings, weight)
+	}
+	files, err := g.find(name)
+	delete(own, "group")
+	delete(own, "task")
+	maps.Copy(settings, own)
+	if err != nil && len(own) > 0 {
+		settings["task"] = &keyValue{&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: g.group.Name + "::" + name, Line: n.Line}, g.path}
+		t, err := g.addKeys(g.path, settings)
+		if err != nil {
+			return err
+		}
+		g.addMember(t.Name, weight)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
-		if err := g.join(file, m.Weight); err != nil {
+		if err := g.join(file, settings, weight); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (g *groupReader) join(file taskFile, weight float64) error {
+// nameAndWeight returns the name and the weight of an element of a group's list. It removes the
+// weight from the keys.
+func nameAndWeight(keys map[string]*keyValue) (name string, weight float64, err error) {
+	weight = 1
+	if n := keys["weight"]; n != nil {
+		err = n.Decode(&weight)
+	}
+	delete(keys, "weight")
+	named := keys["group"]
+	if named == nil {
+		named = keys["task"]
+	}
+	if named != nil && err == nil {
+		err = named.Decode(&name)
+	}
+	return name, weight, err
+}
+
+func (g *groupReader) addMember(name string, weight float64) {
+	g.group.Members = append(g.group.Members, Member{name, weight})
+	g.group.Children = append(g.group.Children, name)
+}
+
+// join adds the task or the tasks of the group in a file. settings are those of the element that
+// names it.
+func (g *groupReader) join(file taskFile, settings map[string]*keyValue, weight float64) error {
 	if slices.Contains(g.within, file.path) || len(g.within) > maxGroups {
 		return fmt.Errorf("%s: the group contains itself, or groups are nested deeper than %d", file.path, maxGroups)
 	}
 	if file.keys["group"] != nil {
-		inner := groupReader{collection: g.collection, path: file.path, within: append(slices.Clone(g.within), g.path)}
-		if err := inner.read(file.keys); err != nil {
-			return err
-		}
-		g.group.Children = append(g.group.Children, inner.group.Name)
-		for _, m := range inner.group.Members {
-			g.group.Members = append(g.group.Members, Member{m.Task, m.Weight * weight})
-		}
-		return nil
+		return g.joinGroup(file, "", settings, weight)
 	}
-	if !g.byPath[file.path] {
-		g.byPath[file.path] = true
-		if err := g.addTask(file.path); err != nil {
-			return err
-		}
+	t, err := g.addTask(file.path, settings)
+	if err != nil {
+		return err
 	}
-	for _, t := range g.tasks {
-		if t.Path == file.path {
-			g.group.Members = append(g.group.Members, Member{t.Name, weight})
-			g.group.Children = append(g.group.Children, t.Name)
-		}
+	g.byPath[file.path] = true
+	g.addMember(t.Name, weight)
+	return nil
+}
+
+// joinGroup adds the tasks of another group. name replaces the group's name if it is not empty.
+func (g *groupReader) joinGroup(file taskFile, name string, settings map[string]*keyValue, weight float64) error {
+	inner := groupReader{collection: g.collection, path: file.path, settings: settings, within: append(slices.Clone(g.within), g.path)}
+	inner.group.Name = name
+	if len(g.within) > maxGroups {
+		return fmt.Errorf("%s: the group contains itself, or groups are nested deeper than %d", file.path, maxGroups)
+	}
+	if err := inner.read(file.keys); err != nil {
+		return err
+	}
+	g.group.Children = append(g.group.Children, inner.group.Name)
+	for _, m := range inner.group.Members {
+		g.group.Members = append(g.group.Members, Member{m.Task, m.Weight * weight})
 	}
 	return nil
 }

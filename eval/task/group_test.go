@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,16 +38,24 @@ func TestGroupsThatAreRefused(t *testing.T) {
 	}
 	texts["g9.yaml"] = "group: g9\ntask: [a]"
 	for text, says := range map[string]string{
-		"task: [[a]]":                   "task: the value must be a mapping",
-		"task: [strange]":               "strange.yaml:1: banana: this key of a group is not supported",
-		"task: [broken]":                `broken.yaml: "doc_to_text" or "doc_to_target" is missing`,
-		"task: [same]":                  "twin.yaml:1: task: yaml: ",
-		"task: [g1]":                    "the group contains itself, or groups are nested deeper than 8",
-		"task: [{task: a, weight: -1}]": "a weight above 0",
-		"task: {a: b}":                  "task: must be a list of tasks",
-		"task: [tagged]":                `"tagged" is not a built-in task, and no readable task file under `,
-		"task: [a]\naggregate_metric_list: [{metric: [a]}]": "aggregate_metric_list: yaml: ",
-		"task: [a]\ninclude: none.yaml":                     "none.yaml",
+		"task: [[a]]":                     "task: the value must be a mapping",
+		"task: [strange]":                 "strange.yaml:1: banana: the key is not supported",
+		"task: [broken]":                  `broken.yaml: "doc_to_text" or "doc_to_target" is missing`,
+		"task: [same]":                    "twin.yaml:1: task: yaml: ",
+		"task: [g1]":                      "the group contains itself, or groups are nested deeper than 8",
+		"task: [{task: a, weight: -1}]":   "a weight above 0",
+		"task: {a: b}":                    "task: must be a list of tasks",
+		"task: [{group: x, task: a}]":     "top.yaml:2: task: must be a list of tasks",
+		"task: [{group: x, task: [top]}]": "the group contains itself",
+		"task: [{group: x, task: [" + strings.Repeat("{group: x, task: [", 9) + "a" + strings.Repeat("]}", 10) + "]": "groups are nested deeper than 8",
+		"task: [{group: x}]":                                       `"x" is not a built-in task`,
+		"task: [{task: x, weight: 2}]":                             `"x" is not a built-in task`,
+		"task: [{task: x, doc_to_text: q}]":                        `"doc_to_text" or "doc_to_target" is missing`,
+		"task: [{task: a, banana: 1}]":                             "banana: the key is not supported",
+		"task: [a, {group: x, task: [{task: a, num_fewshot: 1}]}]": `the task is listed with other settings`,
+		"task: [tagged]":                                           `"tagged" is not a built-in task, and no readable task file under `,
+		"task: [a]\naggregate_metric_list: [{metric: [a]}]":        "aggregate_metric_list: yaml: ",
+		"task: [a]\ninclude: none.yaml":                            "none.yaml",
 	} {
 		texts["strange.yaml"] = "banana: 1\ngroup: strange\ntask: [a]"
 		texts["top.yaml"] = "group: top\n" + text
@@ -90,6 +99,46 @@ func TestMembersOfGroups(t *testing.T) {
 	}, groups)
 	_, _, err = ReadAll([]string{"gsm8k", "gsm8k"}, nil)
 	require.NoError(t, err)
+}
+
+// TestGroupsInLists: names and settings are those of lm-eval 0.4.13 with the same groups.
+func TestGroupsInLists(t *testing.T) {
+	t.Parallel()
+	folder := files(t, map[string]string{
+		"a.yaml":    "task: t_a\ndoc_to_text: x\ndoc_to_target: y\n",
+		"b.yaml":    "task: t_b\ndoc_to_text: x\ndoc_to_target: y\nnum_fewshot: 4\n",
+		"c.yaml":    "task: t_c\ndoc_to_text: x\ndoc_to_target: y\nrepeats: 3\n",
+		"file.yaml": "group: g_file\ntask: [t_c]\nnum_fewshot: 5\nrepeats: 6\n",
+		"top.yaml": `group: g_top
+task:
+- group: g_x
+  group_alias: X
+  weight: 2
+  task: [t_a, {task: t_b, num_fewshot: 1, weight: 0.5}]
+  repeats: 2
+  aggregate_metric_list: [{metric: acc}]
+- {group: g_file, num_fewshot: 7}
+- task: t_own
+  doc_to_text: q
+  doc_to_target: a
+`,
+	})
+	tasks, groups, err := ReadAll([]string{filepath.Join(folder, "top.yaml")}, nil)
+	require.NoError(t, err)
+	type settings struct {
+		name           string
+		shots, repeats int
+	}
+	var got []settings
+	for _, task := range tasks {
+		got = append(got, settings{task.Name, task.Shots, task.Repeats})
+	}
+	require.Equal(t, []settings{{"t_a", 0, 2}, {"t_b", 1, 2}, {"t_c", 7, 6}, {"g_top::t_own", 0, 1}}, got)
+	require.Equal(t, []Group{
+		{Name: "g_top::g_x", Alias: "X", Members: []Member{{"t_a", 1}, {"t_b", 0.5}}, Children: []string{"t_a", "t_b"}, Metrics: []GroupMetric{{Metric: "acc", BySize: true}}},
+		{Name: "g_file", Members: []Member{{"t_c", 1}}, Children: []string{"t_c"}},
+		{Name: "g_top", Members: []Member{{"t_a", 2}, {"t_b", 1}, {"t_c", 1}, {"g_top::t_own", 1}}, Children: []string{"g_top::g_x", "g_file", "g_top::t_own"}},
+	}, groups)
 }
 
 // TestManyFilesBesideAGroup: the search for the tasks of a group ends after 10,000 files.

@@ -193,7 +193,6 @@ func TestGroups(t *testing.T) {
 		"zero.yaml":    "group: zero\ntask: []",
 		"text.yaml":    "group: text\ntask: arc_easy",
 		"strange.yaml": "group: strange\ntask: [a]\nbanana: 1",
-		"inline.yaml":  "group: inline\ntask: [{task: a, num_fewshot: 3}]",
 		"nan.yaml":     "group: nan\ntask: [{task: a, weight: .nan}]",
 		"inf.yaml":     "group: inf\ntask: [{task: a, weight: .inf}]",
 		"paths.yaml":   "group: paths\ntask: [a]\naggregate_metric_list: [{metric: acc, filter_list: {a: b}}]",
@@ -220,9 +219,9 @@ func TestGroups(t *testing.T) {
 		{Name: "all", Members: []Member{{"a", 1}, {"b", 1}, {"c", 6}, {"gsm8k", 1}}, Children: []string{"a", "b", "inner", "gsm8k"}, Metrics: []GroupMetric{{Metric: "acc", Filters: []string{"none"}}}},
 	}, groups)
 	for name, says := range map[string]string{
-		"loop.yaml": "the group contains itself", "none.yaml": `"zebra" is not a built-in task`, "strange.yaml": "banana: this key of a group is not supported",
+		"loop.yaml": "the group contains itself", "none.yaml": `"zebra" is not a built-in task`, "strange.yaml": "banana: the key is not supported",
 		"empty.yaml": `the key "task" is missing`, "zero.yaml": "zero.yaml:2: task: must be a list of tasks", "text.yaml": "text.yaml:2: task: must be a list of tasks",
-		"inline.yaml": `the key "num_fewshot" of a group's task is not supported`, "median.yaml": `aggregation "median" is not supported`, "missing.yaml": "no such file",
+		"median.yaml": `aggregation "median" is not supported`, "missing.yaml": "no such file",
 		"nan.yaml": "a weight above 0", "inf.yaml": "a weight above 0", "minus.yaml": "a weight above 0", "weight.yaml": "the name of a task",
 		"paths.yaml": "aggregate_metric_list: yaml: ", "metric.yaml": "aggregate_metric_list: yaml: ", "heavy.yaml": "heavy.yaml:2: task: yaml: ", "named.yaml": "group: yaml: ",
 	} {

@@ -36,6 +36,11 @@ func ReadTrusted(path string, python *taskcode.Process) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
+	return readTask(path, keys, python)
+}
+
+// readTask reads a task from its keys. path is the file of the task.
+func readTask(path string, keys map[string]*keyValue, python *taskcode.Process) (*Task, error) {
 	t := &Task{
 		Path: path, Form: Form{TargetDelimiter: " ", ShotDelimiter: "\n\n"}, Repeats: 1, Margin: DefaultMargin, Multiturn: true, ShotSeed: DefaultShotSeed,
 		Generation: Generation{MaxTokens: DefaultMaxTokens},
@@ -50,7 +55,7 @@ func ReadTrusted(path string, python *taskcode.Process) (*Task, error) {
 		}
 	}
 	t.Config = configOf(keys)
-	err = r.finish()
+	err := r.finish()
 	if err == nil {
 		t.Scoring, err = r.scoring(keys)
 	}
