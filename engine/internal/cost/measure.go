@@ -28,6 +28,10 @@ const (
 	// maximum number, counting the warm-up. Between these limits, rounds end once they have taken
 	// the time in the constant enough.
 	measurements, maxRounds, enough = 5, 20, 20 * time.Millisecond
+	// Once the rounds have taken that time, steps of more than largeFrom rows need only
+	// measurementsOfLarge rounds. They take most of the time, and a single row more or less, on
+	// which drafting depends, matters only in smaller steps.
+	measurementsOfLarge, largeFrom = 2, 16
 	// chunk is the number of prompt rows with which the cost of attention is measured. They end at
 	// position depth.
 	chunk, depth = 16, 2048
@@ -168,7 +172,11 @@ func (s *Steps) measureReads(m model.Model, limits model.Limits) error {
 }
 
 func forward(m model.Model, batches []*compute.Batch) ([]float64, error) {
-	seconds, err := Fastest(len(batches), func(i int) error { _, err := m.Forward(batches[i]); return err })
+	rows := make([]int, len(batches))
+	for i, b := range batches {
+		rows[i] = len(b.Tokens)
+	}
+	seconds, err := Fastest(rows, func(i int) error { _, err := m.Forward(batches[i]); return err })
 	if err != nil {
 		return nil, fmt.Errorf("measure the cost of steps: %w", err)
 	}
@@ -207,15 +215,17 @@ func chunkAt(position, n, pageSize int) *compute.Batch {
 	return b
 }
 
-// Fastest measures run(i) for each i below n and returns the minimum durations, in seconds. It
-// makes several calls for each i, of which it does not count the first, unless that call takes so
-// long that it is not repeated. The calls for different i alternate, so that a short slowdown of
-// the machine does not affect only one of them.
-func Fastest(n int, run func(i int) error) ([]float64, error) {
-	minimum, begun := make([]time.Duration, n), time.Now()
+// Fastest measures run(i) for each index of rows and returns the minimum durations, in seconds.
+// rows[i] is the number of rows that run(i) computes. It makes several calls for each i, of which
+// it does not count the first, unless that call takes so long that it is not repeated. The calls
+// for different i alternate, so that a short slowdown of the machine does not affect only one of
+// them.
+func Fastest(rows []int, run func(i int) error) ([]float64, error) {
+	minimum, begun := make([]time.Duration, len(rows)), time.Now()
 	for round := 0; round <= measurements || round < maxRounds && time.Since(begun) < enough; round++ {
-		for i := range n {
-			if round == 1 && minimum[i] > verySlow || round > 1 && minimum[i] > slowStep {
+		long := round > measurementsOfLarge && time.Since(begun) >= enough
+		for i, n := range rows {
+			if round == 1 && minimum[i] > verySlow || round > 1 && minimum[i] > slowStep || long && n > largeFrom {
 				continue
 			}
 			start := time.Now()
@@ -228,7 +238,7 @@ func Fastest(n int, run func(i int) error) ([]float64, error) {
 			}
 		}
 	}
-	seconds := make([]float64, n)
+	seconds := make([]float64, len(rows))
 	for i, took := range minimum {
 		seconds[i] = took.Seconds()
 	}

@@ -183,24 +183,27 @@ func TestFastest(t *testing.T) {
 		took  []time.Duration // of successive calls; the last one is that of all further calls
 		calls int
 		want  time.Duration
+		rows  int // of each call
 	}{
-		"as many as there is time for": {[]time.Duration{ms}, maxRounds, ms},
-		"until enough time has passed": {[]time.Duration{2 * ms}, 10, 2 * ms},
-		"the minimum number":           {[]time.Duration{5 * ms}, 1 + measurements, 5 * ms},
-		"the warm-up does not count":   {[]time.Duration{ms, 9 * ms, 8 * ms}, 1 + measurements, 8 * ms},
-		"a slow warm-up":               {[]time.Duration{100 * ms, 7 * ms, 9 * ms}, 1 + measurements, 7 * ms},
-		"the shortest":                 {[]time.Duration{9 * ms, 8 * ms, 3 * ms, 9 * ms}, 1 + measurements, 3 * ms},
-		"just not slow":                {[]time.Duration{50 * ms}, 1 + measurements, 50 * ms},
-		"slow":                         {[]time.Duration{51 * ms, 52 * ms}, 2, 52 * ms},
-		"just not very slow":           {[]time.Duration{250 * ms}, 2, 250 * ms},
-		"very slow":                    {[]time.Duration{251 * ms}, 1, 251 * ms},
+		"as many as there is time for": {[]time.Duration{ms}, maxRounds, ms, largeFrom},
+		"until enough time has passed": {[]time.Duration{2 * ms}, 10, 2 * ms, largeFrom},
+		"the minimum number":           {[]time.Duration{5 * ms}, 1 + measurements, 5 * ms, largeFrom},
+		"the warm-up does not count":   {[]time.Duration{ms, 9 * ms, 8 * ms}, 1 + measurements, 8 * ms, largeFrom},
+		"a slow warm-up":               {[]time.Duration{100 * ms, 7 * ms, 9 * ms}, 1 + measurements, 7 * ms, largeFrom},
+		"the shortest":                 {[]time.Duration{9 * ms, 8 * ms, 3 * ms, 9 * ms}, 1 + measurements, 3 * ms, largeFrom},
+		"just not slow":                {[]time.Duration{50 * ms}, 1 + measurements, 50 * ms, largeFrom},
+		"slow":                         {[]time.Duration{51 * ms, 52 * ms}, 2, 52 * ms, largeFrom},
+		"just not very slow":           {[]time.Duration{250 * ms}, 2, 250 * ms, largeFrom},
+		"very slow":                    {[]time.Duration{251 * ms}, 1, 251 * ms, largeFrom},
+		"as many of many rows":         {[]time.Duration{ms}, maxRounds, ms, largeFrom + 1},
+		"the minimum of many rows":     {[]time.Duration{9 * ms, 8 * ms, 7 * ms, 6 * ms}, 1 + measurementsOfLarge, 7 * ms, largeFrom + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var order []int
 				calls := 0
-				got, err := Fastest(2, func(i int) error {
+				got, err := Fastest([]int{c.rows, 1}, func(i int) error {
 					order = append(order, i)
 					if i == 1 {
 						return nil // takes no time
@@ -213,7 +216,7 @@ func TestFastest(t *testing.T) {
 				require.Equal(t, c.calls, calls)
 				require.InDeltaSlice(t, []float64{c.want.Seconds(), 0}, got, 1e-12)
 				require.Equal(t, []int{0, 1}, order[:2])
-				_, err = Fastest(1, func(int) error { return errBroken })
+				_, err = Fastest([]int{1}, func(int) error { return errBroken })
 				require.Equal(t, errBroken, err)
 			})
 		})

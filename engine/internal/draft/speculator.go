@@ -221,7 +221,7 @@ func (sp *Speculator) measure(m model.Model) error {
 	if _, err := m.Forward(&passes[len(passes)-1].Batch); err != nil {
 		return fmt.Errorf("measure the cost of drafting: %w", err)
 	}
-	seconds, err := cost.Fastest(len(passes), func(i int) error { return sp.chain.forward(passes[i], true) })
+	seconds, err := cost.Fastest(sizes, func(i int) error { return sp.chain.forward(passes[i], true) })
 	if err != nil {
 		return fmt.Errorf("measure the cost of drafting: %w", err)
 	}
