@@ -271,8 +271,12 @@ func functionTo[T any](r *reader, to *T) func(*yaml.Node) error {
 func isGroup(*yaml.Node) error { return errors.New("the file is a group of tasks, not a task") }
 
 // store decodes a value into its target. If the target is a function, store calls it with the
-// value; if it is nil, the value is ignored.
+// value; if it is nil, the value is ignored. So is the value null: as in the harness, the key then
+// has its default.
 func store(n *yaml.Node, target any) error {
+	if n.Tag == "!!null" {
+		return nil
+	}
 	switch target := target.(type) {
 	case nil:
 		return nil

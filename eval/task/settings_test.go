@@ -157,3 +157,36 @@ func TestRowsWithoutAnAnswer(t *testing.T) {
 		}
 	}
 }
+
+// TestNull: a key without a value is as if it were missing, also if an included file has one.
+func TestNull(t *testing.T) {
+	t.Parallel()
+	folder := files(t, map[string]string{
+		"base.yaml": "doc_to_choice: [x, y]\nnum_fewshot: 3\nmetric_list: [{metric: contains}]\n",
+		"task.yaml": plainTask + `include: base.yaml
+doc_to_choice: null
+num_fewshot: ~
+metric_list:
+description: null
+process_docs: null
+gen_prefix: null
+fewshot_config: {doc_to_choice: null, sampler: null, seed: null}
+generation_kwargs: {until: null, temperature: null}
+`,
+		"plain.yaml":   plainTask,
+		"choices.yaml": plainTask + "output_type: multiple_choice\ndoc_to_choice: null\n",
+		"unknown.yaml": plainTask + "banana: null\n",
+	})
+	got, err := Read(filepath.Join(folder, "task.yaml"))
+	require.NoError(t, err)
+	want, err := Read(filepath.Join(folder, "plain.yaml"))
+	require.NoError(t, err)
+	require.True(t, got.Choices.Missing())
+	require.True(t, got.Shot.Choices.Missing())
+	require.Equal(t, want.Metrics, got.Metrics)
+	require.Equal(t, []any{want.Shots, want.ShotSeed, want.Generation}, []any{got.Shots, got.ShotSeed, got.Generation})
+	_, err = Read(filepath.Join(folder, "choices.yaml"))
+	require.ErrorContains(t, err, `"doc_to_choice" is missing`)
+	_, err = Read(filepath.Join(folder, "unknown.yaml"))
+	require.ErrorContains(t, err, "banana: the key is not supported")
+}
