@@ -1,7 +1,9 @@
 package table_test
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -127,4 +129,27 @@ func TestConditionsOnRecordsWithDifferentColumns(t *testing.T) {
 	require.ErrorContains(t, err, `unknown name c (1:1); the columns are "a", "b"`)
 	_, err = readInput(t, table.Options{Select: table.Selection{Where: `a > 0`}}, path)
 	require.ErrorContains(t, err, `record 2: condition "a > 0": `)
+}
+
+// An input that cannot be read to its end has no sample, and one that cannot be opened has none.
+func TestSamplesOfInputsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	gzipPart(&b, "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n")
+	path := put(t, t.TempDir(), "in.jsonl.gz", b.String()[:b.Len()-4])
+	for _, s := range []table.Selection{{Sample: 1}, {Sample: 2, Skip: 1}, {Sample: 1, Where: "a > 1"}} {
+		in, err := table.Open([]string{path}, table.Options{Select: s})
+		require.NoError(t, err)
+		for range 2 {
+			_, err = in.Records()
+			require.ErrorContains(t, err, "the file is incomplete", "%+v", s)
+		}
+		require.NoError(t, in.Close())
+	}
+	require.NoError(t, os.Remove(path))
+	in, err := table.Open([]string{path}, table.Options{Select: table.Selection{Sample: 1}})
+	if err == nil {
+		_, err = in.Records()
+	}
+	require.ErrorIs(t, err, os.ErrNotExist)
 }

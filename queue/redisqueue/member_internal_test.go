@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/queue"
@@ -54,6 +55,27 @@ func TestALostMemberStartsAnew(t *testing.T) {
 	require.ErrorIs(t, later.ctx.Err(), context.Canceled)
 	require.Empty(t, m.held)
 	require.Equal(t, 1, f.count("deaths", 3), "a member that was not lost has no death to subtract")
+}
+
+// While Redis cannot be used, a member that starts anew stays in the outage.
+func TestAMemberThatCannotStartAnew(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	client := redis.NewClient(f.redis.Client.Options())
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	s := &sleeper{queue: New(client)}
+	client.AddHook(s)
+	m := memberOf(f.take(1, 0, "w"))
+	m.queue = s.queue
+	s.setCut(true)
+	m.startAnew(t.Context())
+	require.Contains(t, m.outage.logged, noHeartbeat)
+	require.Empty(t, m.held)
+	m.beat(t.Context())
+	require.Contains(t, m.outage.logged, noHeartbeat)
+	s.setCut(false)
+	m.startAnew(t.Context())
+	require.NotContains(t, m.outage.logged, noHeartbeat)
 }
 
 func memberOf(d *delivery) *member { return d.recorder.feed.server.member }
