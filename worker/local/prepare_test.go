@@ -218,6 +218,22 @@ func (s *seeking) Seek(offset int64, whence int) (int64, error) {
 	return s.Reader.Seek(offset, whence)
 }
 
+// A pipe has a Seek that fails. Its rows are not known, and none of them is lost.
+func TestPrepareOfAPipe(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	_, err = w.WriteString(prompts("one", "two"))
+	require.NoError(t, errors.Join(err, w.Close()))
+	p, err := local.Prepare(r, reopened(t, filepath.Join(t.TempDir(), "out.jsonl")), local.PrepareOptions{})
+	require.NoError(t, err)
+	require.False(t, p.Known)
+	left, err := io.ReadAll(r)
+	require.NoError(t, err)
+	require.Equal(t, prompts("one", "two"), string(left))
+}
+
 func TestPrepareReturnsErrors(t *testing.T) {
 	t.Parallel()
 	out := answered(t, hot(), prompts("one"))

@@ -198,3 +198,26 @@ func TestWhenAnAnswerMayEnd(t *testing.T) {
 		require.Equal(t, c.want, s.mayEnd(c.drafts), "%+v", c)
 	}
 }
+
+// An answer whose last possible token ends it, by its id or its text, was not cut.
+func TestAStopTokenAtTheLimit(t *testing.T) {
+	t.Parallel()
+	m := newManual(t, setup{path: microLlama})
+	for _, c := range []struct {
+		limit, min int
+		want       generation.FinishReason
+	}{
+		{3, 0, generation.FinishStop}, {1, 0, generation.FinishStop}, {2, 2, generation.FinishLength},
+	} {
+		r := m.begin(generation.Request{
+			Tokens: []int32{1, 2, 3}, MaxTokens: c.limit, MinTokens: c.min, StopIDs: []int32{7}, Sampling: generation.Sampling{LogitBias: map[int32]float64{7: 100}},
+		})
+		m.finish(r)
+		require.Equal(t, c.want, r.seqs[0].reason, "%+v", c)
+		r = m.begin(generation.Request{
+			Tokens: []int32{1, 2, 3}, MaxTokens: 1, Stop: []string{string(m.tokenizer.Bytes(300))}, Sampling: generation.Sampling{LogitBias: map[int32]float64{300: 100}},
+		})
+		m.finish(r)
+		require.Equal(t, generation.FinishStop, r.seqs[0].reason)
+	}
+}
