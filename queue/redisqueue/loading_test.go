@@ -43,7 +43,9 @@ func TestDialWaitsWhileDataIsLoaded(t *testing.T) {
 		reasons = append(reasons, reason)
 		before := looks()
 		go func() { // the server finishes loading after Dial has looked twice more
-			for own := 1; looks()-before-own < 2 && !t.Failed(); own++ {
+			own := 1
+			for looks()-before-own < 2 && !t.Failed() {
+				own++
 			}
 			finished <- r.Client.ConfigSet(ctx, "key-load-delay", "0").Err()
 		}()
