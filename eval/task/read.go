@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -229,18 +228,8 @@ func (r *reader) targets() map[string]any {
 		"training_split": &t.Splits.Training, "validation_split": &t.Splits.Validation, "test_split": &t.Splits.Test, "fewshot_split": &t.Splits.Shots,
 		"dataset_path": &r.dataset, "dataset_kwargs": r.files, "gen_prefix": t.Prefix.read, "fewshot_as_multiturn": &t.Multiturn,
 		"cluster": &t.Cluster, "margin": &t.Margin, "chat": &t.Chat, "group": isGroup, "aggregate_metric_list": isGroup,
-		"unsafe_code": r.unsafe,
+		"unsafe_code": &t.Programs,
 	}
-}
-
-// unsafe reads the key unsafe_code: the task runs programs that a model has written.
-func (r *reader) unsafe(n *yaml.Node) error {
-	var runs bool
-	if err := n.Decode(&runs); err != nil || !runs || r.python != nil {
-		r.task.Programs = runs
-		return err
-	}
-	return fmt.Errorf("the task runs programs that the model has written, which is %w without --trust-task-code", ErrUnsupported)
 }
 
 // field returns a function that reads a field: a value, or the name of a Python function.
@@ -513,32 +502,4 @@ func (r *reader) finish() error {
 		known = t.results.metrics
 	}
 	return r.checkMetrics(known)
-}
-
-// checkFunctions returns an error if the task has Python functions that cannot run.
-func (r *reader) checkFunctions() error {
-	if len(r.called) == 0 {
-		return nil
-	}
-	var list []string
-	for _, f := range r.called {
-		list = append(list, strconv.Quote(f.name))
-	}
-	names, are, them := "the Python function "+list[0], "is", "it"
-	if len(list) > 1 {
-		names, are, them = "the Python functions "+strings.Join(list, ", "), "are", "them"
-	}
-	if r.python == nil {
-		return fmt.Errorf("%s %s %w: --trust-task-code runs %s with python3", names, are, ErrUnsupported, them)
-	}
-	if err := r.python.Start(); err != nil {
-		return fmt.Errorf("run %s: %w", names, err)
-	}
-	r.task.python = r.python
-	for _, f := range r.called {
-		if err := r.python.Find(f.file, f.function); err != nil {
-			return err
-		}
-	}
-	return nil
 }
