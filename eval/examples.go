@@ -35,6 +35,8 @@ func newExamples(t *task.Task, rows []*ordered.Object) (*examples, error) {
 			return nil, err
 		}
 		e.exclusive = t.Splits.Exclusive()
+	case t.NoExamples != nil && t.FewShotData == "" && t.Shots > 0 && (t.Examples == nil || t.Splits.Shots != ""):
+		return nil, fmt.Errorf("the examples are missing: %w: name their file with \"fewshot_data\" in the task, or with --fewshot-data", t.NoExamples)
 	case t.Examples != nil:
 		from, e.exclusive = t.Examples, t.Splits.Exclusive()
 	default:

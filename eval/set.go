@@ -39,7 +39,11 @@ const maxRow = 16 << 20
 // all.
 func Load(t *task.Task, limit int) (*Set, error) {
 	if t.Data == "" {
-		return nil, fmt.Errorf("load task %s: its rows are missing: name their file with \"data\" in the task, or with --data", t.Name)
+		why := ""
+		if t.NoData != nil {
+			why = t.NoData.Error() + ": "
+		}
+		return nil, fmt.Errorf("load task %s: its rows are missing: %sname their file with \"data\" in the task, or with --data", t.Name, why)
 	}
 	docs, objects, err := taskRows(t, t.Data)
 	if err != nil {
@@ -142,7 +146,7 @@ func clusterOf(doc json.RawMessage, column string) (string, error) {
 
 // taskRows reads the rows of a task from a file, and changes them as the task does.
 func taskRows(t *task.Task, path string) (docs []json.RawMessage, objects []*ordered.Object, err error) {
-	lines, rows, err := readRows(path)
+	lines, rows, err := readRows(path, t.Fields[path])
 	if err != nil {
 		return nil, nil, err
 	}
@@ -164,12 +168,17 @@ func taskRows(t *task.Task, path string) (docs []json.RawMessage, objects []*ord
 	return docs, objects, nil
 }
 
-func readRows(path string) (docs []json.RawMessage, objects []*ordered.Object, err error) {
+// readRows reads a file of rows: JSON Lines, or one JSON value (see readDocument). field is the
+// field that has the rows.
+func readRows(path, field string) (docs []json.RawMessage, objects []*ordered.Object, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read rows: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // the file was only read
+	if field != "" || isList(f) {
+		return readDocument(path, field)
+	}
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, maxRow)
 	n := 1

@@ -187,8 +187,7 @@ type reader struct {
 
 	schemas [][]byte // JSON Schemas of metrics
 
-	dataset   string            // value of dataset_path
-	dataFiles map[string]string // path of the file of each split
+	dataset dataset
 }
 
 // ignored lists keys of the harness that have no effect here: names of data sets, since users give
@@ -226,7 +225,7 @@ func (r *reader) targets() map[string]any {
 		"target_delimiter": &t.TargetDelimiter, "fewshot_delimiter": &t.ShotDelimiter, "num_fewshot": &t.Shots, "fewshot_config": r.examples,
 		"generation_kwargs": r.generation, "repeats": &t.Repeats, "filter_list": r.filters, "metric_list": r.metrics, "judge": r.judge,
 		"training_split": &t.Splits.Training, "validation_split": &t.Splits.Validation, "test_split": &t.Splits.Test, "fewshot_split": &t.Splits.Shots,
-		"dataset_path": &r.dataset, "dataset_kwargs": r.files, "gen_prefix": t.Prefix.read, "fewshot_as_multiturn": &t.Multiturn,
+		"dataset_path": &r.dataset.name, "dataset_kwargs": r.files, "gen_prefix": t.Prefix.read, "fewshot_as_multiturn": &t.Multiturn,
 		"cluster": &t.Cluster, "margin": &t.Margin, "chat": &t.Chat, "group": isGroup, "aggregate_metric_list": isGroup,
 		"unsafe_code": &t.Programs,
 	}

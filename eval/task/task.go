@@ -40,6 +40,10 @@ type Task struct {
 	Data        string // path of the file of rows; empty if the task names none
 	FewShotData string // path of the file of examples; if empty, examples are other rows of Data
 
+	NoData     error             // why dataset_kwargs gives no file of rows, although it should
+	NoExamples error             // the same for the file of examples
+	Fields     map[string]string // field of the JSON object in a file that has the rows, by the file's path
+
 	Description Field // precedes every prompt
 	Form
 	Shot         ShotForm
