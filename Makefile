@@ -102,9 +102,10 @@ compiled: ## compile, without linking, what `make test` runs with the race detec
 .PHONY: test
 test: programs ## install missing programs that the tests need, and run all tests
 	@# `make lint` vets. Tests of the queue mostly wait, so two packages per processor run at a time, those that wait longest first. Of the
-	@# random requests, few run with the race detector (-short) and all without it.
+	@# random requests, few run with the race detector (-short) and all without it. Of the packages without it, those that take longest come
+	@# first: cmd/ingot, which often waits, and metal, which never does.
 	CGO_ENABLED=1 $(TEST) -race $(UNSEEN) $(OUTLINED) -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 20m -skip '$(UNRACED)' $$($(GO) list ./worker ./engine ./serve ./... | grep -Ev '$(SEQUENTIAL)|$(ASSEMBLED)')
-	$(TEST) -vet=off -timeout 20m $$($(GO) list ./cmd/ingot ./... | grep -E '$(SEQUENTIAL)|$(ASSEMBLED)') ./.ci/test ./.ci/types
+	$(TEST) -vet=off -timeout 20m $$($(GO) list ./cmd/ingot ./metal ./... | grep -E '$(SEQUENTIAL)|$(ASSEMBLED)') ./.ci/test ./.ci/types
 	$(TEST) -vet=off -timeout 20m -run '$(UNRACED)|RandomRequests' $$(grep -rlE --include=*_test.go 'func Test[a-zA-Z]*($(UNRACED)|RandomRequests)' . | xargs -n 1 dirname | sort -u | grep -Ev '$(SEQUENTIAL)|$(ASSEMBLED)')
 
 .PHONY: models-trained
