@@ -233,6 +233,8 @@ func TestPrograms(t *testing.T) {
 		"def f(x): return x + 1": true, "def f(x): return x": false, "def f(x) return": false, "import os\ndef f(x): os._exit(0)": false,
 		"import sys\ndef f(x): sys.exit(0)": false, "def f(x): raise KeyboardInterrupt": false, "def f(x):\n  while True: pass": false,
 		"print('noise')\ndef f(x): return 2": true, "import os\ndef f(x): return 2 + len(os.listdir())": true,
+		"import os\ndef f(x): return 2 if os.getcwd() else 0": false, "import subprocess\ndef f(x): subprocess.run(['true']); return 2": false, "import psutil\nf = lambda x: 2": false,
+		"import os\ndef f(x): os.fork(); return 2": false, "help\ndef f(x): return 2 if help is None else 0": true, "import os\ndef f(x): return 2 if os.environ['OMP_NUM_THREADS'] == '1' else 0": true,
 	} {
 		v, err := p.Call(Plain, file, "programs", []ordered.Value{program})
 		require.NoError(t, err)

@@ -102,6 +102,7 @@ def replace_datasets():
 
 
 # A program is right if it runs to its end. It gets the token at the beginning and writes it at the end, so that it cannot pass by ending early.
+# It lacks the functions that reliability_guard of the metric code_eval takes away: a program that calls them is wrong in the harness.
 # Its parent is a supervisor, not the runner, since a program can kill its parent. The supervisor ends the process group if the runner ends.
 RUN_PROGRAM = """
 import os, signal, sys, threading
@@ -119,6 +120,18 @@ if program:
 null = os.open(os.devnull, os.O_RDWR)
 for stream in (0, 1, 2):
     os.dup2(null, stream)
+import builtins, shutil, subprocess
+os.environ["OMP_NUM_THREADS"] = "1"
+for module, names in (
+    (builtins, "exit quit help"),
+    (os, "kill system putenv remove removedirs rmdir fchdir setuid fork forkpty killpg rename renames truncate replace unlink"),
+    (os, "fchmod fchown chmod chown chroot lchflags lchmod lchown getcwd chdir"),
+    (shutil, "rmtree move chown"), (subprocess, "Popen"),
+):
+    for name in names.split():
+        setattr(module, name, None)
+for name in ("ipdb", "joblib", "resource", "psutil", "tkinter"):
+    sys.modules[name] = None
 try:
     exec(text, {})
 except BaseException:
