@@ -72,14 +72,14 @@ func splitsIn(folder string) (map[string][]string, error) {
 }
 
 // filesIn returns the paths of the files in a folder, relative to it and with slashes. Hidden files
-// and folders are left out, and those whose names begin with two underscores.
+// and folders are left out, and folders whose names begin with two underscores.
 func filesIn(folder string) (paths []string, err error) {
 	err = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		name := filepath.Base(path)
 		switch {
 		case err != nil:
 			return err
-		case path != folder && (strings.HasPrefix(name, ".") || strings.HasPrefix(name, "__")):
+		case path != folder && (strings.HasPrefix(name, ".") || d.IsDir() && strings.HasPrefix(name, "__")):
 			if d.IsDir() {
 				return fs.SkipDir
 			}

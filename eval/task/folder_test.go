@@ -40,7 +40,8 @@ func TestSplitsOfFolders(t *testing.T) {
 		{"a/test.jsonl b/val.jsonl", "test=a/test.jsonl validation=b/val.jsonl"},
 		{"data/dev-00000-of-00002.jsonl data/dev-00001-of-00002.jsonl test.jsonl", "dev=data/dev-00000-of-00002.jsonl,data/dev-00001-of-00002.jsonl"},
 		{"train_test.jsonl", "test=train_test.jsonl train=train_test.jsonl"},
-		{"README.md .test.jsonl __test.jsonl .git/test.jsonl rows.jsonl config.json", "train=rows.jsonl"},
+		{"__test.jsonl rows.jsonl", "test=__test.jsonl"},
+		{"README.md .test.jsonl __test/b.jsonl .git/test.jsonl rows.jsonl config.json", "train=rows.jsonl"},
 	} {
 		folder := writeFiles(t, strings.Fields(c.files)...)
 		found, err := splitsIn(folder)
