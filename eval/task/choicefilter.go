@@ -65,6 +65,9 @@ func (s *filterSettings) match(re *regexp2.Regexp, answer string) (m string, ok 
 func (s *filterSettings) choices(row *ordered.Object, ignored []*regexp2.Regexp) (re *regexp2.Regexp, letters map[string]string, n int) {
 	letters = map[string]string{}
 	list, err := columnList(row, "choices")
+	if s.options != nil {
+		list, err = s.options(row), nil
+	}
 	if err != nil {
 		return nil, letters, 0
 	}

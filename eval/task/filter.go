@@ -99,6 +99,8 @@ type filterSettings struct {
 	Ignored           []string          `yaml:"regexes_to_ignore"`
 
 	Unknown map[string]any `yaml:",inline"`
+
+	options func(row *ordered.Object) []ordered.Value // the texts of a row's choices; nil for the column choices
 }
 
 // filters reads the key filter_list.
@@ -133,12 +135,15 @@ func (r *reader) step(n *yaml.Node) (made step, name string, err error) {
 	switch {
 	case err != nil:
 		return step{}, name, err
-	case name != "":
+	case name != "" && knownFilters[name] == "" || !bigBench.MatchString(r.task.Name) && name != "":
 		return r.pythonStep(name, settings), name, nil
 	}
 	var s filterSettings
 	if err := n.Decode(&s); err != nil {
 		return step{}, s.Function, err
+	}
+	if name != "" {
+		s.Function = knownFilters[name]
 	}
 	f, err := s.filter()
 	return step{filter: f, first: s.Function == "take_first"}, s.Function, err
@@ -158,6 +163,11 @@ func (s *filterSettings) filter() (filter, error) {
 		return regexFilter(s.Pattern, s.Group, fallback)
 	case "multi_choice_regex":
 		return s.choiceFilter(fallback)
+	case inputChoiceRegex:
+		s.options = inputChoices
+		return s.choiceFilter(fallback)
+	case wordSort:
+		return sortedWords, nil
 	case "map":
 		return each(s.mapped), nil
 	case "take_first":
