@@ -20,7 +20,7 @@ func Files() []string { return slices.Clone(sources) }
 
 const (
 	maxNormGroups    = 8        // maximum number of simdgroups per row of a norm
-	storeGroups      = 4        // simdgroups per row of rope_store
+	storeGroups      = 4        // simdgroups per threadgroup of rope_store, and per row of store_gated
 	threadgroupBytes = 32 << 10 // threadgroup memory that every device has
 	smallTile        = 32       // smallest number of rows and of inputs of a tile
 

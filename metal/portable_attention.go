@@ -24,7 +24,8 @@ func (o *ropeStore) portable(p *portable) {
 	if r := o.rope; r != nil {
 		a.dims, a.halves, angles = uint32(r.dims), flag(r.halves), Binding{Buffer: r.buffer}
 	}
-	record(p.step, "rope_store", o.cache.kernels.ropeStore, grid{x: o.qkv.Rows, y: 1, simdgroups: storeGroups}, &a,
+	heads := o.shape.Heads + o.shape.KVHeads
+	record(p.step, "rope_store", o.cache.kernels.ropeStore, grid{x: (heads + storeGroups - 1) / storeGroups, y: o.qkv.Rows, simdgroups: storeGroups}, &a,
 		qkv, angles, in.slots, in.keys, in.values, bind(o.proj.Bias, qkv), bind(o.proj.QueryNorm, qkv), bind(o.proj.KeyNorm, qkv))
 }
 

@@ -27,9 +27,14 @@ inline float head_scale(device const float* x, uint dims, float eps, uint lane) 
     return rsqrt(tree_sum(sum) / float(dims) + eps);
 }
 
+// add_bias adds a bias to the values of a head.
+inline void add_bias(device float* x, device const float* bias, uint dims, uint lane) {
+    for (uint i = lane; i < dims; i += 32) x[i] += bias[i];
+}
+
 // rope_store adds the bias to a row [queries | keys | values], normalises and rotates the heads of
-// queries and keys, all in place, and stores keys and values. A threadgroup processes a row, and
-// each simdgroup some of its heads.
+// queries and keys, all in place, and stores keys and values. A simdgroup processes a head of the
+// queries, or a head of the keys and that of the values. Grid: (heads / simdgroups, rows).
 template <typename P>
 kernel void rope_store(
     device float* qkv [[buffer(0)]],
@@ -42,47 +47,41 @@ kernel void rope_store(
     device const float* k_gain [[buffer(7)]],
     constant RopeStoreArgs& args [[buffer(8)]],
     uint3 group [[threadgroup_position_in_grid]],
-    uint tid [[thread_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]]) {
-    qkv += group.x * args.stride;
-    device const Slot& at = slots[group.x];
-    device const float* angles = table + at.position * args.dims;
-    uint normed_heads = args.heads + args.kv_heads;
+    uint head = group.x * simdgroups + simdgroup, first_value = (args.heads + args.kv_heads) * args.key_dim;
+    if (head >= args.heads + args.kv_heads) return;
+    bool query = head < args.heads;
+    uint kv_head = query ? 0 : head - args.heads;
+    qkv += group.y * args.stride;
+    device const Slot& at = slots[group.y];
+    device float* x = qkv + head * args.key_dim;
+    device float* v = qkv + first_value + kv_head * args.value_dim;
     if (args.biased != 0) {
-        uint cols = normed_heads * args.key_dim + args.kv_heads * args.value_dim;
-        for (uint i = tid; i < cols; i += simdgroups * 32) qkv[i] += bias[i];
-        threadgroup_barrier(mem_flags::mem_device);
+        add_bias(x, bias + head * args.key_dim, args.key_dim, lane);
+        if (!query) add_bias(v, bias + first_value + kv_head * args.value_dim, args.value_dim, lane);
+        simdgroup_barrier(mem_flags::mem_device);
     }
-    if ((args.values_normed | args.values_from_keys) != 0) {
-        for (uint head = simdgroup; head < args.kv_heads; head += simdgroups) {
-            device float* x = qkv + normed_heads * args.key_dim + head * args.value_dim;
-            device const float* from = args.values_from_keys != 0 ? qkv + (args.heads + head) * args.key_dim : x;
-            float scale = args.values_normed != 0 ? head_scale(from, args.value_dim, args.eps, lane) : 1.0f;
-            simdgroup_barrier(mem_flags::mem_device);
-            for (uint i = lane; i < args.value_dim; i += 32) x[i] = from[i] * scale;
-        }
-        threadgroup_barrier(mem_flags::mem_device);
+    if (!query && (args.values_normed | args.values_from_keys) != 0) {
+        device const float* from = args.values_from_keys != 0 ? x : v;
+        float scale = args.values_normed != 0 ? head_scale(from, args.value_dim, args.eps, lane) : 1.0f;
+        simdgroup_barrier(mem_flags::mem_device);
+        for (uint i = lane; i < args.value_dim; i += 32) v[i] = from[i] * scale;
+        simdgroup_barrier(mem_flags::mem_device);
     }
-    for (uint head = simdgroup; head < normed_heads; head += simdgroups) {
-        device float* x = qkv + head * args.key_dim;
-        if (args.normed != 0) {
-            float scale = head_scale(x, args.key_dim, args.eps, lane);
-            device const float* gain = head < args.heads ? q_gain : k_gain;
-            for (uint i = lane; i < args.key_dim; i += 32) x[i] = x[i] * scale * gain[i];
-            simdgroup_barrier(mem_flags::mem_device);
-        }
-        rotate(x, x, angles, args.dims / 2, args.halves != 0, lane, 32);
+    if (args.normed != 0) {
+        float scale = head_scale(x, args.key_dim, args.eps, lane);
+        device const float* gain = query ? q_gain : k_gain;
+        for (uint i = lane; i < args.key_dim; i += 32) x[i] = x[i] * scale * gain[i];
+        simdgroup_barrier(mem_flags::mem_device);
     }
-    threadgroup_barrier(mem_flags::mem_device);
-    for (uint head = simdgroup; head < args.kv_heads; head += simdgroups) {
-        ulong row = page_row(at.slot, head, args.kv_heads, args.page_size);
-        device const float* k = qkv + (args.heads + head) * args.key_dim;
-        device const float* v = qkv + (args.heads + args.kv_heads) * args.key_dim + head * args.value_dim;
-        P::store(keys + row * P::row_bytes(args.key_dim), k, args.key_dim, lane);
-        P::store(values + row * P::row_bytes(args.value_dim), v, args.value_dim, lane);
-    }
+    rotate(x, x, table + at.position * args.dims, args.dims / 2, args.halves != 0, lane, 32);
+    if (query) return;
+    simdgroup_barrier(mem_flags::mem_device);
+    ulong row = page_row(at.slot, kv_head, args.kv_heads, args.page_size);
+    P::store(keys + row * P::row_bytes(args.key_dim), x, args.key_dim, lane);
+    P::store(values + row * P::row_bytes(args.value_dim), v, args.value_dim, lane);
 }
 
 struct LatentsArgs {
