@@ -23,9 +23,9 @@ type nvidia struct {
 	nvidiaRows
 }
 
-// tileLimits are the minimum numbers of rows and of threadgroups for which the largest tiles are
-// used.
-type tileLimits struct{ rows, threadgroups int }
+// tileLimits are the minimum numbers of rows of activations and of threadgroups for which a Tile is
+// used, and its maximum number of rows of weights; 0 for any.
+type tileLimits struct{ rows, threadgroups, tall int }
 
 // An nvidiaOperation is an operation that NVIDIA's kernels compute for some weights and shapes.
 type nvidiaOperation interface {
@@ -72,10 +72,10 @@ const nvidiaScratch = 1 << 20
 
 func newNvidia(b *Backend, general *portable, mode Mode, geometry Geometry) (*nvidia, error) {
 	n := &nvidia{step: &b.step, general: general, memory: b.device.Info().ThreadgroupMemory}
-	n.tiles = map[string]tileLimits{ProductTile: {minTileRows, busyThreadgroups}, GatedTile: {minTileRows, busyThreadgroups}}
+	n.tiles = map[string]tileLimits{ProductTile: {minTileRows, busyThreadgroups, 0}, GatedTile: {minTileRows, busyThreadgroups, 0}}
 	for _, c := range geometry {
 		if c.From > 0 {
-			n.tiles[c.Kernel] = tileLimits{c.From, c.Tiles}
+			n.tiles[c.Kernel] = tileLimits{c.From, c.Tiles, c.Rows}
 		}
 	}
 	n.mode, n.ofType, n.ofPages = mode, map[gguf.Type]*packedKernels{}, map[gguf.Type]*attentionKernels{}

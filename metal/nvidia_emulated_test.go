@@ -33,7 +33,7 @@ func TestNvidiaConformance(t *testing.T) {
 		computetest.RunSome(t, start(metal.Options{}), []gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeQ4K, gguf.TypeQ6K}, []gguf.Type{gguf.TypeF32, gguf.TypeF16})
 		return
 	}
-	for name, options := range map[string]metal.Options{"release": {}, "tiles": {Geometry: tilesFrom(2)}} {
+	for name, options := range map[string]metal.Options{"release": {}, "tiles": {Geometry: tilesFrom(2)}, "wide tiles": {Geometry: wide(2)}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			computetest.Run(t, start(options))

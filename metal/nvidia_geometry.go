@@ -113,30 +113,30 @@ type packedKernel struct {
 // packedGeometry lists the kernels. Gated algorithms have a group of gate and a group of up.
 var packedGeometry = func() map[string]packedKernel {
 	fewGated, many, oneGated := tensor(2, 8, 4, 4), tensor(2, 32, 1, 2), few("Few", 2, 4, 2)
-	most, manyOfExpert, mostOfExpert, short := tile(2, 64, 4, 2), tile(2, 32, 4, 1), tile(2, 64, 4, 1), few("Few", 1, 4, 2)
+	most, manyOfExpert, short := tile(2, 64, 4, 1), tile(2, 32, 4, 1), few("Few", 1, 4, 2)
 	return map[string]packedKernel{
-		"row_product":       {template: "ROW_PRODUCT", algorithm: few("Single", 1, 1, 4), teams: 1, resident: 2, normRounds: 2},
-		"row_product_short": {template: "ROW_PRODUCT", algorithm: short, teams: 4, resident: 3, normRounds: 1},
-		"row_gated_experts": {template: "ROW_GATED_EXPERTS", algorithm: oneGated, teams: 2, resident: 2},
-		"row_experts_add":   {template: "ROW_EXPERTS", algorithm: short, teams: maxRowChoices, resident: 1},
-		"product_8":         {template: "PRODUCT", algorithm: tensor(1, 8, 1, 4), teams: 1, resident: 4},
-		"product_16":        {template: "PRODUCT", algorithm: tensor(1, 16, 1, 4), teams: 1, resident: 2},
-		"product_32":        {template: "PRODUCT", algorithm: many, teams: 1, resident: 2},
-		"product_32_small":  {template: "PRODUCT", algorithm: tensor(1, 32, 1, 2), teams: 1, resident: 2}, // for matrices of few rows
-		"gated_product_16":  {template: "GATED", algorithm: tensor(2, 16, 1, 2), teams: 1, resident: 2},
-		"gated_product_1":   {template: "GATED", algorithm: few("Few", 2, 4, 2), teams: 1, resident: 6},
-		"gated_product_8":   {template: "GATED", algorithm: tensor(2, 8, 1, 4), teams: 1, resident: 2},
-		"gated_product_32":  {template: "GATED", algorithm: many, teams: 1, resident: 2},
-		"product_64":        {template: "PRODUCT", algorithm: staged(1, 64, 2, 2), teams: 1, resident: 1},
-		"gated_product_64":  {template: "GATED", algorithm: staged(2, 64, 2, 2), teams: 1, resident: 1},
-		"product_128":       {template: "PRODUCT", algorithm: most, teams: 1, resident: 1},
-		"gated_product_128": {template: "GATED", algorithm: most, teams: 1, resident: 1},
-		"gated_experts_8":   {template: "GATED_EXPERTS", algorithm: fewGated, teams: 2, resident: 4},
-		"gated_experts_32":  {template: "GATED_EXPERTS", algorithm: manyOfExpert, teams: 1, resident: 2},
-		"gated_experts_64":  {template: "GATED_EXPERTS", algorithm: mostOfExpert, teams: 1, resident: 2},
-		"experts_down_8":    {template: "EXPERTS_DOWN", algorithm: tensor(1, 8, 4, 4), teams: 2, resident: 5},
-		"experts_down_32":   {template: "EXPERTS_DOWN", algorithm: manyOfExpert, teams: 1, resident: 2},
-		"experts_down_64":   {template: "EXPERTS_DOWN", algorithm: mostOfExpert, teams: 1, resident: 2},
+		"row_product":        {template: "ROW_PRODUCT", algorithm: few("Single", 1, 1, 4), teams: 1, resident: 2, normRounds: 2},
+		"row_product_short":  {template: "ROW_PRODUCT", algorithm: short, teams: 4, resident: 3, normRounds: 1},
+		"row_gated_experts":  {template: "ROW_GATED_EXPERTS", algorithm: oneGated, teams: 2, resident: 2},
+		"row_experts_add":    {template: "ROW_EXPERTS", algorithm: short, teams: maxRowChoices, resident: 1},
+		"product_8":          {template: "PRODUCT", algorithm: tensor(1, 8, 1, 4), teams: 1, resident: 4},
+		"product_16":         {template: "PRODUCT", algorithm: tensor(1, 16, 1, 2), teams: 1, resident: 4},
+		"product_32":         {template: "PRODUCT", algorithm: many, teams: 1, resident: 2},
+		"product_32_small":   {template: "PRODUCT", algorithm: tensor(1, 32, 1, 2), teams: 1, resident: 2}, // for matrices of few rows
+		"gated_product_16":   {template: "GATED", algorithm: tensor(2, 16, 1, 2), teams: 1, resident: 3},
+		"gated_product_1":    {template: "GATED", algorithm: few("Few", 2, 4, 2), teams: 1, resident: 6},
+		"gated_product_8":    {template: "GATED", algorithm: tensor(2, 8, 1, 2), teams: 1, resident: 4},
+		"gated_product_32":   {template: "GATED", algorithm: many, teams: 1, resident: 2},
+		"gated_product_64":   {template: "GATED", algorithm: staged(2, 64, 2, 2), teams: 1, resident: 1},
+		"product_tile":       {template: "PRODUCT", algorithm: most, teams: 1, resident: 2},
+		"product_tile_short": {template: "PRODUCT", algorithm: tile(1, 64, 4, 1), teams: 1, resident: 4},
+		"gated_product_tile": {template: "GATED", algorithm: most, teams: 1, resident: 2},
+		"gated_experts_8":    {template: "GATED_EXPERTS", algorithm: fewGated, teams: 2, resident: 4},
+		"gated_experts_32":   {template: "GATED_EXPERTS", algorithm: manyOfExpert, teams: 1, resident: 2},
+		"gated_experts_64":   {template: "GATED_EXPERTS", algorithm: most, teams: 1, resident: 2},
+		"experts_down_8":     {template: "EXPERTS_DOWN", algorithm: tensor(1, 8, 4, 4), teams: 2, resident: 5},
+		"experts_down_32":    {template: "EXPERTS_DOWN", algorithm: manyOfExpert, teams: 1, resident: 2},
+		"experts_down_64":    {template: "EXPERTS_DOWN", algorithm: most, teams: 1, resident: 2},
 	}
 }()
 

@@ -72,7 +72,7 @@ func (n *nvidia) quantisedProduct(name string, dst compute.Tensor, q quantised, 
 	if dst.Rows > 16 && dst.Rows <= 32 && threadgroups(k, ws, dst.Rows) <= fewThreadgroups {
 		k = w.packed.small
 	}
-	if tile := w.packed.productTile; n.inTiles(ProductTile, tile, ws, dst.Rows) {
+	if tile, ok := n.tileFor(ProductTile, w.packed.productTiles, ws, dst.Rows); ok {
 		k = tile
 	}
 	a.blocks, a.rows, a.room, a.dstStride = uint32(w.activationBlocks()), uint32(dst.Rows), uint32(q.room()), uint32(dst.Stride)

@@ -156,6 +156,42 @@ func TestNvidiaSharedKernels(t *testing.T) {
 	}
 }
 
+// TestNvidiaProductsByWork lists the kernels of products by the rows of weights and of activations.
+// A tile is used if there is work for enough of its threadgroups.
+func TestNvidiaProductsByWork(t *testing.T) {
+	d := &recordOnly{}
+	be, err := metal.New(d, metal.Options{})
+	require.NoError(t, err)
+	const in = 32
+	for _, c := range []struct {
+		out, rows      int
+		product, gated string
+	}{
+		{4096, 9, "product_16", "gated_product_16"},
+		{4096, 33, "product_32", "gated_product_64"},
+		{4096, 192, "product_32", "gated_product_64"},
+		{4096, 193, "product_tile_short", "gated_product_tile"},
+		{4096, 448, "product_tile_short", "gated_product_tile"},
+		{4096, 449, "product_tile", "gated_product_tile"},
+		{16320, 64, "product_32", "gated_product_64"},
+		{16384, 32, "product_32", "gated_product_32"},
+		{16384, 33, "product_tile_short", "gated_product_tile"},
+		{32768, 64, "product_tile", "gated_product_tile"},
+	} {
+		w, err := be.Weight(gguf.Tensor{Name: "w", Type: gguf.TypeQ40, Shape: []int{in, c.out}, Data: make([]byte, c.out*18)})
+		require.NoError(t, err)
+		x, err := be.Buffer(c.rows, in)
+		require.NoError(t, err)
+		y, err := be.Buffer(c.rows, c.out)
+		require.NoError(t, err)
+		s := be.Begin(modeltest.Batch(make([]int32, c.rows), 0))
+		s.MatMul(y, x, w)
+		s.GatedMatMul(y, x, w, w, compute.SiLU)
+		require.NoError(t, s.Run())
+		require.Equal(t, []string{"quantise_rows", c.product, c.gated}, d.step, "%d rows of weights, %d of activations", c.out, c.rows)
+	}
+}
+
 // TestNvidiaQuantisesChangedRows lists the kernels of two products of the same rows. Between them,
 // an operation writes to the rows or to another tensor. The second product may use the quantised
 // values of the first one only if the rows have not changed.

@@ -2,6 +2,7 @@ package metal
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
@@ -36,7 +37,7 @@ type packedKernels struct {
 
 	product, gated, gatedExperts, expertsDown []packedKernel // by columns, ascending
 	small                                     packedKernel
-	productTile, gatedTile                    packedKernel // for many columns
+	productTiles, gatedTiles                  []packedKernel // for many columns; by rows, descending
 	// row, shortRow and rowExperts take one row of activations and quantise it themselves; rowGated
 	// takes one quantised row. All of them stage their weights in threadgroup memory. The
 	// simdgroups of rowExperts are counted per choice.
@@ -59,10 +60,11 @@ func (n *nvidia) forColumns(kernels []packedKernel, columns int) (largest packed
 
 const (
 	// minTileRows is the minimum number of rows of activations for a Tile of products.
-	minTileRows = 65
+	minTileRows = 33
 	// busyThreadgroups is the minimum number of threadgroups of a Tile for which it is faster than
-	// a kernel that divides sums among warps. An H100 has 132 multiprocessors.
-	busyThreadgroups = 64
+	// a Tile of fewer rows of weights, or than a kernel that divides sums among warps. An H100 has
+	// 132 multiprocessors, each of which runs two to four of these threadgroups at the same time.
+	busyThreadgroups = 256
 	// fewThreadgroups is the maximum number of threadgroups for which twice as many, of half the
 	// rows of weights, are faster.
 	fewThreadgroups = 128
@@ -76,16 +78,22 @@ func threadgroups(k packedKernel, ws []compute.Weight, columns int) (count int) 
 	return count
 }
 
-// inTiles reports whether enough threadgroups of a Tile share the products of weights with columns.
-// kernel is the geometry's name of the operation.
-func (n *nvidia) inTiles(kernel string, tile packedKernel, ws []compute.Weight, columns int) bool {
+// tileFor returns the first Tile of which enough threadgroups share the products of weights with
+// columns, or false if there is none. kernel is the geometry's name of the operation.
+func (n *nvidia) tileFor(kernel string, tiles []packedKernel, ws []compute.Weight, columns int) (packedKernel, bool) {
 	limits := n.tiles[kernel]
-	return tile.algorithm.fits(n.memory) && columns >= limits.rows && threadgroups(tile, ws, columns) >= limits.threadgroups
+	i := slices.IndexFunc(tiles, func(k packedKernel) bool {
+		return columns >= limits.rows && k.algorithm.fits(n.memory) && (limits.tall == 0 || k.rows() <= limits.tall) && threadgroups(k, ws, columns) >= limits.threadgroups
+	})
+	if i < 0 {
+		return packedKernel{}, false
+	}
+	return tiles[i], true
 }
 
 // forGated returns the kernel for a gated product.
 func (n *nvidia) forGated(w *packedWeight, columns int) packedKernel {
-	if k := w.packed.gatedTile; n.inTiles(GatedTile, k, []compute.Weight{w}, columns) {
+	if k, ok := n.tileFor(GatedTile, w.packed.gatedTiles, []compute.Weight{w}, columns); ok {
 		return k
 	}
 	return n.forColumns(w.packed.gated, columns)
@@ -189,9 +197,10 @@ func (n *nvidia) packedKernels(t gguf.Type) (*packedKernels, error) {
 	}
 	k := &packedKernels{
 		pack: pipeline("pack_weights"), embed: pipeline("embed_rows"), group: pipeline("group_choices"), weigh: pipeline("weigh_choices"),
-		product: kernels("product", 8, 16, 32, 64), gated: kernels("gated_product", 1, 8, 16, 32, 64),
+		product: kernels("product", 8, 16, 32), gated: kernels("gated_product", 1, 8, 16, 32, 64),
 		gatedExperts: kernels("gated_experts", 8, 32, 64), expertsDown: kernels("experts_down", 8, 32, 64),
-		small: kernel("product_32_small"), productTile: kernel("product_128"), gatedTile: kernel("gated_product_128"), row: kernel("row_product"), shortRow: kernel("row_product_short"), rowGated: kernel("row_gated_experts"), rowExperts: kernel("row_experts_add"),
+		small: kernel("product_32_small"), productTiles: []packedKernel{kernel("product_tile"), kernel("product_tile_short")}, gatedTiles: []packedKernel{kernel("gated_product_tile")},
+		row: kernel("row_product"), shortRow: kernel("row_product_short"), rowGated: kernel("row_gated_experts"), rowExperts: kernel("row_experts_add"),
 	}
 	anyType := n.anyType
 	if anyType == nil {

@@ -73,7 +73,7 @@ func TestKernelsCompile(t *testing.T) {
 		"nvidia": {
 			[]gguf.Type{gguf.TypeQ80, gguf.TypeQ4K}, // a type with blocks only, and a type with super-blocks
 			gguf.TypeF16,
-			[]string{"pack_weights", "product_32", "product_128", "experts_down_8", "row_product", "route_few", "attention_256"},
+			[]string{"pack_weights", "product_32", "product_tile", "experts_down_8", "row_product", "route_few", "attention_256"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
