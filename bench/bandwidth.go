@@ -23,9 +23,29 @@ const (
 	lineWords = 8
 )
 
-// Bandwidth measures the bytes per second that the given number of threads read from memory
-// together. Each thread reads its own part of the memory.
+// measured has the result of Bandwidth for each number of threads. Its lock also prevents two
+// measurements at once, which would each get half of the bandwidth.
+var measured = struct {
+	sync.Mutex
+	rates map[int]float64
+}{rates: map[int]float64{}}
+
+// Bandwidth returns the bytes per second that the given number of threads read from memory
+// together. A process measures it once, since it is a property of the machine.
 func Bandwidth(threads int) (rate float64, err error) {
+	measured.Lock()
+	defer measured.Unlock()
+	if have, ok := measured.rates[threads]; ok {
+		return have, nil
+	}
+	if rate, err = measureBandwidth(threads); err == nil {
+		measured.rates[threads] = rate
+	}
+	return rate, err
+}
+
+// measureBandwidth measures what Bandwidth returns. Each thread reads its own part of the memory.
+func measureBandwidth(threads int) (rate float64, err error) {
 	each := min(threadBytes, allBytes/threads) &^ (os.Getpagesize() - 1)
 	data, err := unix.Mmap(-1, 0, threads*each, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {

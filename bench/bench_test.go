@@ -281,4 +281,7 @@ func TestBandwidth(t *testing.T) {
 	got, err := Bandwidth(2)
 	require.NoError(t, err)
 	require.Greater(t, got, 1e8)
+	again, err := Bandwidth(2)
+	require.NoError(t, err)
+	require.Equal(t, got, again, "it is measured once")
 }
