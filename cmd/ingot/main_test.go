@@ -19,12 +19,20 @@ import (
 // need a separate process.
 const asProgram = "INGOT_TEST_AS_PROGRAM"
 
+// memoryLimit is the environment variable with the limit of Go's heap. Without it, every command
+// limits the heap to what it needs itself. Commands that run in the process of the tests would set
+// each other's limit, and the garbage collector would run all the time.
+const memoryLimit = "GOMEMLIMIT"
+
 func TestMain(m *testing.M) {
 	version = "v0.0.0-test" // as if the linker had set it
 	if os.Getenv(asProgram) != "" {
+		if err := os.Unsetenv(memoryLimit); err != nil { // the program limits its heap, as it does outside of tests
+			panic(err)
+		}
 		main()
 	}
-	if err := forgetSettings(); err != nil {
+	if err := errors.Join(forgetSettings(), os.Setenv(memoryLimit, "off")); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())

@@ -39,6 +39,7 @@ func TestMemoryOfHostileRows(t *testing.T) { // not parallel, since this test an
 
 	cmd := bounded.Command(t, binary, "run", in, "-o", out, "--model", tinyGLM, "--backend", "cpu", "--memory", strconv.Itoa(limit)+"B",
 		"--concurrency", "512", "--threads", "2")
+	cmd.Env = append(os.Environ(), memoryLimit+"=")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	require.NoError(t, cmd.Start())
