@@ -120,8 +120,9 @@ type Info struct {
 	// sum, and it is the order of the kernels for few rows. Otherwise the backend compares both.
 	OrderedMatrices bool
 	// NvidiaKernels reports whether the device can run the kernels in kernels/cuda, which the
-	// backend then prefers.
+	// backend then prefers. Otherwise, Portable says why a device of NVIDIA cannot.
 	NvidiaKernels bool
+	Portable      string
 }
 
 // Source is the source text of kernels, with all headers included.

@@ -156,28 +156,43 @@ func TestNvidiaSharedKernels(t *testing.T) {
 	}
 }
 
+// limitedRecord is a recordOnly with another amount of threadgroup memory.
+type limitedRecord struct {
+	recordOnly
+	memory int
+}
+
+func (d *limitedRecord) Info() metal.Info {
+	info := d.recordOnly.Info()
+	info.ThreadgroupMemory = d.memory
+	return info
+}
+
 // TestNvidiaProductsByWork lists the kernels of products by the rows of weights and of activations.
-// A tile is used if there is work for enough of its threadgroups.
+// A tile is used if there is work for enough of its threadgroups, and a kernel only if the device
+// has enough threadgroup memory for it.
 func TestNvidiaProductsByWork(t *testing.T) {
-	d := &recordOnly{}
-	be, err := metal.New(d, metal.Options{})
-	require.NoError(t, err)
-	const in = 32
+	const in, large, small = 32, 227 << 10, 99 << 10 // threadgroup memory of an H100 and of an RTX 40
 	for _, c := range []struct {
-		out, rows      int
-		product, gated string
+		out, rows, memory int
+		product, gated    string
 	}{
-		{4096, 9, "product_16", "gated_product_16"},
-		{4096, 33, "product_32", "gated_product_64"},
-		{4096, 192, "product_32", "gated_product_64"},
-		{4096, 193, "product_tile_short", "gated_product_tile"},
-		{4096, 448, "product_tile_short", "gated_product_tile"},
-		{4096, 449, "product_tile", "gated_product_tile"},
-		{16320, 64, "product_32", "gated_product_64"},
-		{16384, 32, "product_32", "gated_product_32"},
-		{16384, 33, "product_tile_short", "gated_product_tile"},
-		{32768, 64, "product_tile", "gated_product_tile"},
+		{4096, 9, large, "product_16", "gated_product_16"},
+		{4096, 33, large, "product_32", "gated_product_64"},
+		{4096, 192, large, "product_32", "gated_product_64"},
+		{4096, 193, large, "product_tile_short", "gated_product_tile"},
+		{4096, 448, large, "product_tile_short", "gated_product_tile"},
+		{4096, 449, large, "product_tile", "gated_product_tile"},
+		{16320, 64, large, "product_32", "gated_product_64"},
+		{16384, 32, large, "product_32", "gated_product_32"},
+		{16384, 33, large, "product_tile_short", "gated_product_tile"},
+		{32768, 64, large, "product_tile", "gated_product_tile"},
+		{4096, 33, small, "product_32", "gated_product_32"},
+		{32768, 64, small, "product_tile", "gated_product_tile"},
 	} {
+		d := &limitedRecord{memory: c.memory}
+		be, err := metal.New(d, metal.Options{})
+		require.NoError(t, err)
 		w, err := be.Weight(gguf.Tensor{Name: "w", Type: gguf.TypeQ40, Shape: []int{in, c.out}, Data: make([]byte, c.out*18)})
 		require.NoError(t, err)
 		x, err := be.Buffer(c.rows, in)

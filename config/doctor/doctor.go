@@ -55,6 +55,8 @@ type BackendState struct {
 	ThreadgroupMemory int    `json:"threadgroup_memory,omitempty"`
 	UnifiedMemory     bool   `json:"unified_memory,omitempty"`
 	ResidencySets     bool   `json:"residency_sets,omitempty"`
+	// Portable says why a GPU of NVIDIA does not run NVIDIA's kernels, which are faster.
+	Portable string `json:"portable,omitempty"`
 	// These come from the compiler. They are empty if no kernel was compiled.
 	LanguageVersion string `json:"language_version,omitempty"`
 	MathMode        string `json:"math_mode,omitempty"`
@@ -255,7 +257,7 @@ func (d *Diagnosis) examineDriver(cfg *config.Config, driver *drivers.Driver) (B
 func (s *BackendState) fill(i metal.Info) {
 	s.Device, s.Family, s.WorkingSet, s.MaxBuffer = i.Name, i.Family, i.Memory, i.MaxBuffer
 	s.MaxThreadgroup, s.ThreadgroupMemory, s.UnifiedMemory, s.ResidencySets = i.MaxThreadgroup, i.ThreadgroupMemory, i.UnifiedMemory, i.ResidencySets
-	s.LanguageVersion, s.MathMode = i.LanguageVersion, i.MathMode
+	s.LanguageVersion, s.MathMode, s.Portable = i.LanguageVersion, i.MathMode, i.Portable
 }
 
 func (d *Diagnosis) examineRedis(ctx context.Context, cfg *config.Config) error {

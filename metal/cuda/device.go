@@ -1,4 +1,4 @@
-// Package cuda implements metal.Device for NVIDIA's GPUs of compute capability 8.0 and later. It
+// Package cuda implements metal.Device for NVIDIA's GPUs of compute capability 7.5 and later. It
 // translates kernels in Metal's language to CUDA C++, compiles them with NVRTC for the installed
 // GPU, and launches them through libcuda. It loads both libraries when a device is opened; the
 // program is not linked with them.
@@ -19,9 +19,12 @@ import (
 // ErrClosed is wrapped by the errors of a closed device's methods.
 var ErrClosed = errors.New("the device is closed")
 
-// minCapability is the minimum compute capability, times 10. The kernels use warp reductions of
-// integers, which exist since 8.0.
-const minCapability = 80
+// Minimum compute capabilities, times 10: of the kernels in Metal's language, and of those in CUDA
+// C++, which copy asynchronously and multiply 16 by 16 values of float16 per instruction.
+const (
+	minCapability       = 75
+	minNvidiaCapability = 80
+)
 
 // reserved is the number of bytes of the GPU's memory that is left for code, the threads' local
 // memory and the driver. Graphs take memory besides this; see graphLimit.
@@ -156,13 +159,13 @@ func (d *Device) describe() (arch string, err error) {
 			return "", err
 		}
 	}
-	nvidia, err := nvidiaKernels()
+	portable, err := whyPortable(major, minor)
 	if err != nil {
 		return "", err
 	}
 	d.info = metal.Info{
 		Driver: "cuda", Name: name, Family: fmt.Sprintf("sm_%d%d", major, minor),
-		MaxThreadgroup: threads, ThreadgroupMemory: shared, NvidiaKernels: nvidia,
+		MaxThreadgroup: threads, ThreadgroupMemory: shared, NvidiaKernels: portable == "", Portable: portable,
 		CompilesByType: true, OrderedMatrices: true,
 	}
 	clock, noClock := c.integer(cuDeviceGetAttribute, attributeMemoryClock, d.device)
@@ -171,7 +174,7 @@ func (d *Device) describe() (arch string, err error) {
 		d.info.Bandwidth = 2 * 1e3 * float64(clock) * float64(width) / 8 // two transfers per clock
 	}
 	if 10*major+minor < minCapability {
-		return "", metal.Unsupported("%s has compute capability %d.%d, but the kernels require 8.0 or later", d.info.Name, major, minor)
+		return "", metal.Unsupported("%s has compute capability %d.%d, but the kernels require 7.5 or later", d.info.Name, major, minor)
 	}
 	d.overlaps = major >= 9 && c.at[cuGraphAddDependencies] != 0
 	return d.info.Family, nil
@@ -181,15 +184,18 @@ func (d *Device) describe() (arch string, err error) {
 // all operations to the kernels in Metal's language.
 const kernelsVariable = "INGOT_CUDA_KERNELS"
 
-// nvidiaKernels reports whether the backend may use the kernels in CUDA C++.
-func nvidiaKernels() (bool, error) {
-	switch v := os.Getenv(kernelsVariable); v {
-	case "":
-		return true, nil
-	case "portable":
-		return false, nil
+// whyPortable returns why the backend must not use the kernels in CUDA C++ on a device of the given
+// compute capability, or "" if it may.
+func whyPortable(major, minor int) (string, error) {
+	switch v := os.Getenv(kernelsVariable); {
+	case v == "portable":
+		return kernelsVariable + " is portable", nil
+	case v == "" && 10*major+minor < minNvidiaCapability:
+		return fmt.Sprintf("NVIDIA's kernels need compute capability 8.0, and this GPU has %d.%d", major, minor), nil
+	case v == "":
+		return "", nil
 	default:
-		return false, fmt.Errorf("%s is %q: unset it for NVIDIA's kernels, or set it to portable for those in Metal's language", kernelsVariable, v)
+		return "", fmt.Errorf("%s is %q: unset it for NVIDIA's kernels, or set it to portable for those in Metal's language", kernelsVariable, v)
 	}
 }
 

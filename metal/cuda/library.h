@@ -40,9 +40,11 @@ template <class T> inline T simd_sum(T v) {
     UNROLL for (uint m = 16; m > 0; m /= 2) v += simd_shuffle_xor(v, m);
     return v;
 }
+#if __CUDA_ARCH__ >= 800
 inline uint simd_max(uint v) { return __reduce_max_sync(~0u, v); }
 inline uint simd_min(uint v) { return __reduce_min_sync(~0u, v); }
 inline uint simd_sum(uint v) { return __reduce_add_sync(~0u, v); }
+#endif
 
 template <class T> inline T simd_prefix_exclusive_sum(T v) {
     uint lane = threadIdx.x % 32;

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"math"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,9 +15,9 @@ import (
 )
 
 // nvrtc opens the compiler, or skips the test if there is none. The GPU's driver is not needed.
-func nvrtc(t *testing.T) *compiler {
+func nvrtc(t *testing.T, arch string) *compiler {
 	t.Helper()
-	c, err := openCompiler("sm_90", 13)
+	c, err := openCompiler(arch, 13)
 	if err != nil {
 		t.Skipf("kernels are not compiled for NVIDIA's GPUs: %v", err)
 	}
@@ -60,10 +61,22 @@ func (d *compileOnly) Wait(metal.Ticket) (metal.Timing, error) { return metal.Ti
 func (d *compileOnly) Close() error                            { return nil }
 
 // TestKernelsCompile compiles the kernels that the backend needs when it starts and when it loads
-// models, once without and once with those of NVIDIA.
+// models, once without and once with those of NVIDIA. With INGOT_LONG=1, it compiles them for every
+// kind of GPU, since a kernel that takes too many registers or too much memory there fails.
 func TestKernelsCompile(t *testing.T) {
 	t.Parallel()
-	c := nvrtc(t)
+	archs := []string{"sm_90"}
+	if os.Getenv("INGOT_LONG") == "1" {
+		archs = []string{"sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"}
+	}
+	for _, arch := range archs {
+		t.Run(arch, func(t *testing.T) { compileKernels(t, arch) })
+	}
+}
+
+func compileKernels(t *testing.T, arch string) {
+	t.Helper()
+	c := nvrtc(t, arch)
 	for name, want := range map[string]struct {
 		types   []gguf.Type // types of weights that are loaded in addition to the micro models
 		pages   gguf.Type
@@ -77,6 +90,9 @@ func TestKernelsCompile(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "nvidia" && arch == "sm_75" {
+				t.Skip("NVIDIA's kernels need compute capability 8.0")
+			}
 			dev := &compileOnly{Device: &Device{compiler: c}, t: t, nvidia: name == "nvidia", made: map[string]bool{}}
 			be, err := metal.New(dev, metal.Options{})
 			require.NoError(t, err)
@@ -105,7 +121,7 @@ func TestKernelsCompile(t *testing.T) {
 // CUDA C++ by the names of their functions.
 func TestSymbols(t *testing.T) {
 	t.Parallel()
-	c := nvrtc(t)
+	c := nvrtc(t, "sm_90")
 	cu, err := source("using namespace metal;\ntemplate <typename T, uint N> kernel void add(device float* a [[buffer(0)]], uint i [[thread_index_in_threadgroup]]) { a[i] += T(N); }\n" +
 		"#define ADDS(type, name) INSTANTIATE(\"add-\" name, add, type, 3)\nADDS(float, \"floats\") ADDS(uint, \"integers\")\n" +
 		"kernel void one(device float* a [[buffer(0)]]) { a[0] = 1; }\n")
@@ -126,7 +142,7 @@ func TestSymbols(t *testing.T) {
 // TestCompileErrors checks that the compiler's errors name the line of the original file.
 func TestCompileErrors(t *testing.T) {
 	t.Parallel()
-	c := nvrtc(t)
+	c := nvrtc(t, "sm_90")
 	cu, err := source("#line 1 \"x.metal\"\nusing namespace metal;\nkernel void f(device float* a [[buffer(0)]]) {\n    a[0] = undeclared;\n}\n")
 	require.NoError(t, err)
 	_, err = c.cubin("x.metal", cu, c.flags(metal.Release))
