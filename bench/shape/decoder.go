@@ -211,6 +211,7 @@ func (d *decoder) meta(name string) func(m *gguf.Metadata) {
 		}
 		if d.valueHeads > 0 {
 			set("rope.dimension_count", uint32(d.headDim/4))
+			set("rope.dimension_sections", []int32{11, 11, 10, 0}) // pairs per axis of an image; of a text, all turn alike
 			set("full_attention_interval", uint32(attentionInterval))
 			set("ssm.conv_kernel", uint32(deltaTaps))
 			set("ssm.state_size", uint32(deltaDim))
