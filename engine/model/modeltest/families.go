@@ -90,8 +90,7 @@ var FamilyLimits = model.Limits{
 // folder INGOT_MODELS.
 func Families(t *testing.T, test func(t *testing.T, f *Family)) {
 	t.Helper()
-	archives, err := filepath.Glob(filepath.Join(testdata(t), "families", "*.tar.xz"))
-	require.NoError(t, err)
+	archives := repositoryArchives(t)
 	more := filepath.Join(os.Getenv("INGOT_MODELS"), "families.tar.xz")
 	if _, err := os.Stat(more); err == nil {
 		archives = append(archives, more)
@@ -100,18 +99,42 @@ func Families(t *testing.T, test func(t *testing.T, f *Family)) {
 			t.Skip("some reference models of the families are not tested: set INGOT_MODELS to the folder that has families.tar.xz")
 		})
 	}
-	dir := t.TempDir()
-	for _, archive := range archives {
-		unpack(t, archive, dir)
-	}
-	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	require.NoError(t, err)
-	require.NotEmpty(t, paths)
-	for _, path := range paths {
+	for _, path := range references(t, archives) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) {
 			test(t, readFamily(t, path))
 		})
 	}
+}
+
+// Archived returns the families whose reference models are in the repository: those with recurrent
+// states, with convolutions, or with layers of different sizes.
+func Archived(tb testing.TB) []*Family {
+	tb.Helper()
+	var all []*Family
+	for _, path := range references(tb, repositoryArchives(tb)) {
+		all = append(all, readFamily(tb, path))
+	}
+	return all
+}
+
+func repositoryArchives(tb testing.TB) []string {
+	tb.Helper()
+	archives, err := filepath.Glob(filepath.Join(testdata(tb), "families", "*.tar.xz"))
+	require.NoError(tb, err)
+	return archives
+}
+
+// references unpacks archives and returns the paths of the reference results.
+func references(tb testing.TB, archives []string) []string {
+	tb.Helper()
+	dir := tb.TempDir()
+	for _, archive := range archives {
+		unpack(tb, archive, dir)
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	require.NoError(tb, err)
+	require.NotEmpty(tb, paths)
+	return paths
 }
 
 // Recurrent returns the path of the reference model of a family with recurrent layers that is in
@@ -133,10 +156,10 @@ func unpack(tb testing.TB, archive, dir string) {
 	require.NoError(tb, err, "unpack %s: %s", archive, out)
 }
 
-func readFamily(t *testing.T, path string) *Family {
-	t.Helper()
+func readFamily(tb testing.TB, path string) *Family {
+	tb.Helper()
 	data, err := os.ReadFile(path)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	var file struct {
 		Files   []string       `json:"files"`
 		Prompts []FamilyPrompt `json:"prompts"`
@@ -144,7 +167,7 @@ func readFamily(t *testing.T, path string) *Family {
 
 		Assistant *FamilyAssistant `json:"assistant"`
 	}
-	require.NoError(t, json.Unmarshal(data, &file))
+	require.NoError(tb, json.Unmarshal(data, &file))
 	f := &Family{Name: strings.TrimSuffix(filepath.Base(path), ".json"), Prompts: file.Prompts, MTP: file.MTP, Assistant: file.Assistant}
 	if f.Assistant != nil {
 		f.Assistant.File = filepath.Join(filepath.Dir(path), f.Assistant.File)
