@@ -34,9 +34,14 @@ func microLlama(t testing.TB) *engine.Engine {
 
 func openModel(t testing.TB, path string) *engine.Engine {
 	t.Helper()
+	return openSized(t, path, engine.Options{})
+}
+
+func openSized(t testing.TB, path string, opts engine.Options) *engine.Engine {
+	t.Helper()
 	backend, err := cpu.New(1)
 	require.NoError(t, err)
-	eng, err := engine.Open(path, backend, engine.Options{})
+	eng, err := engine.Open(path, backend, opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, eng.Close()) })
 	return eng
