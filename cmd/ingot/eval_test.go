@@ -122,7 +122,7 @@ func TestEvalCannotTell(t *testing.T) {
 	}
 	r = ingot(t, "", "eval", "diff", saved[0], saved[1])
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Contains(t, r.stdout, "1 row differ\n")
+	require.Contains(t, r.stdout, "1 row differs\n")
 	require.Equal(t, exitRows, ingot(t, "", "eval", "gate", saved[0], saved[1]).code)
 	r = ingot(t, "", "eval", "run", task, "-o", base, "--model", tinyLlama, "--output-format", "csv")
 	require.Equal(t, exitUsage, r.code)

@@ -198,3 +198,30 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, eval.BaselinesFile), []byte("{"), 0o600))
 	require.ErrorContains(t, Write(new(bytes.Buffer), folder, Options{}), "delete the file and pin the baselines again")
 }
+
+// TestListOfRuns checks the list of runs: the latest first, with the sums of rows over tasks.
+func TestListOfRuns(t *testing.T) {
+	t.Parallel()
+	run := func(name string, counts ...eval.Count) eval.Run {
+		r := eval.Run{Name: name, Results: &eval.Results{Samples: map[string]eval.Count{}}}
+		for i, n := range counts {
+			r.Results.Samples[fmt.Sprint("task ", i)] = n
+		}
+		return r
+	}
+	runs := []eval.Run{
+		run("first", eval.Count{Original: 10, Failed: 1}, eval.Count{Original: 20, Failed: 3}),
+		run("second"), run("third", eval.Count{Original: 5}),
+	}
+	c := &content{Candidate: &runs[2], Baseline: &runs[0]}
+	c.list(runs)
+	type row struct {
+		name, role           string
+		number, rows, failed int
+	}
+	var got []row
+	for _, l := range c.Runs {
+		got = append(got, row{l.Name, l.Role, l.Number, l.Rows, l.Failed})
+	}
+	require.Equal(t, []row{{"third", "candidate", 3, 5, 0}, {"second", "", 2, 0, 0}, {"first", "baseline", 1, 30, 4}}, got)
+}

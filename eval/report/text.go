@@ -145,7 +145,11 @@ func WriteChanges(w io.Writer, list []eval.Change) error {
 			textfmt.Printable(c.Task), c.Row, textfmt.Printable(c.Context), textfmt.Printable(c.Target),
 			shown(c.Baseline), shownScores(c.Scores[0]), shown(c.Candidate), shownScores(c.Scores[1]))
 	}
-	fmt.Fprintf(&b, "%s differ\n", textfmt.Count(len(list), "row"))
+	verb := "differ"
+	if len(list) == 1 {
+		verb = "differs"
+	}
+	fmt.Fprintf(&b, "%s %s\n", textfmt.Count(len(list), "row"), verb)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -117,7 +117,7 @@ func TestVerdictsAsText(t *testing.T) {
 	require.NoError(t, report.WriteChanges(&b, changes))
 	require.Contains(t, b.String(), "quiz row 29\n  prompt:    question 29 ")
 	require.Contains(t, b.String(), "\n  target:    yes\n  baseline:  yes  (exact_match 1)\n  candidate: no, ")
-	require.True(t, strings.HasSuffix(b.String(), "(exact_match 0)\n1 row differ\n"), b.String())
+	require.True(t, strings.HasSuffix(b.String(), "(exact_match 0)\n1 row differs\n"), b.String())
 }
 
 // TestRowsOfRuns: the list of runs has the number of all their rows.
