@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"sort"
 	"strconv"
 	"sync"
 	"testing"
@@ -158,14 +159,20 @@ func (c *familyCases) options(t *testing.T, d draws, batch, longest, inFlight in
 		return opts
 	}
 	small := &paced{Backend: backend(t), inFlight: inFlight}
-	fit, err := engine.CheckFit(c.family.Files[0], small, opts)
-	require.NoError(t, err)
-	whole, windowed := opts.Context+opts.PageSize, opts.Context
-	if fit.Window > 0 {
-		windowed = min(windowed, fit.Window+min(opts.PrefillChunk, opts.StepTokens)+opts.PageSize)
+	fits := func(memory int64) (engine.Fit, error) {
+		sized := opts
+		sized.Memory = memory
+		return engine.CheckFit(c.family.Files[0], small, sized)
 	}
-	one := int64(whole)*(fit.PerToken-fit.Windowed) + int64(windowed+opts.PageSize)*fit.Windowed
-	opts.Memory = memoryOn(t, small, c.family.Files[0], opts, one*int64(d.between(105, 160))/100)
+	fit, err := fits(1 << 40)
+	require.NoError(t, err)
+	const unit, most = 1 << 10, 1 << 20 // 1 KiB to 1 GiB
+	least := sort.Search(most, func(n int) bool {
+		_, err := fits(int64(n) * unit)
+		return n > 0 && err == nil
+	})
+	require.NoError(t, small.Close())
+	opts.Memory = int64(least)*unit + int64(opts.Context)*fit.PerToken*int64(d.between(0, 40))/100
 	return opts
 }
 
