@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/openai"
@@ -57,6 +58,28 @@ func TestLostRowsAreReported(t *testing.T) {
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
 	require.Contains(t, log.String(), "batch=b rows=5")
+}
+
+// While rows run or wait in the engine, a worker does not look for lost rows: its own rows may be
+// about to be recorded. It looks again as soon as it has none.
+func TestLostRowsAreReportedByAnIdleWorker(t *testing.T) {
+	t.Parallel()
+	q := memqueue.New()
+	b := setUp(t, q, nil, Config{})
+	var log bytes.Buffer
+	var now engine.Snapshot
+	b.worker.batches.log = slog.New(slog.NewTextHandler(&log, nil))
+	b.worker.batches.snapshot = func() engine.Snapshot { return now }
+	b.enqueue(t, prompts(3), enqueue.Options{})
+	queuetest.Take(t, q, queue.DefaultAlias, queue.Default, 3)
+	for _, busy := range []engine.Snapshot{{Running: 1}, {Waiting: 1}, {Running: 2, Waiting: 2}} {
+		now = busy
+		require.NoError(t, b.worker.batches.inspect(t.Context()))
+		require.Empty(t, log.String(), busy)
+	}
+	now = engine.Snapshot{}
+	require.NoError(t, b.worker.batches.inspect(t.Context()))
+	require.Contains(t, log.String(), "batch=b rows=3")
 }
 
 // A starting worker records all overdue rows as expired, even those of other model names. A row
