@@ -249,6 +249,46 @@ func TestASequenceFollowsItsForm(t *testing.T) {
 	require.ErrorIs(t, s.guide.err, errNotAllowed)
 }
 
+// The tokens with which an answer must begin are known before the first step. A form whose only
+// answer is too short is refused there.
+func TestTheBeginningOfAForm(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		regex, think, known string
+		minTokens           int
+		whole               bool
+		err                 string
+	}{
+		"a beginning":         {regex: "-known-[0-9]", known: "-known-"},
+		"a long enough one":   {regex: "-known-[0-9]", known: "-known-", minTokens: 2},
+		"no beginning":        {regex: "[0-9]-known-"},
+		"a whole answer":      {regex: "-known-", known: "-known-", whole: true},
+		"a short answer":      {regex: "-known-", minTokens: 50, err: "lower min_tokens"},
+		"after the reasoning": {regex: "-known-", think: "<think>"},
+	} {
+		f := newFormed(t, c.regex, c.think)
+		req := &generation.Request{Tokens: []int32{5, 6}, MinTokens: c.minTokens, N: 2, Timed: true}
+		r, err := newRequest(t.Context(), f.tok, 100, time.Now(), req.Tokens, req, f.form)
+		if c.err != "" {
+			require.ErrorContains(t, err, c.err, name)
+			require.ErrorIs(t, err, generation.ErrBadRequest, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		want := append([]int32{}, f.encode(c.known)...)
+		if c.whole {
+			want = append(want, f.form.End)
+		}
+		for _, s := range r.seqs {
+			require.Equal(t, want, s.answer(), name)
+			require.Equal(t, c.whole, s.ended(), name)
+			if c.whole {
+				require.Len(t, s.times, len(want), name)
+			}
+		}
+	}
+}
+
 // An answer in a form is never shorter than its minimum, and ends with any of the tokens that may
 // end it.
 func TestTheEndOfAForm(t *testing.T) {
