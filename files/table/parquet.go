@@ -182,8 +182,7 @@ func (p *parquetReader) row() (row parquet.Row, err error) {
 		n, err := p.rows.ReadRows(p.buf)
 		p.buf = p.buf[:n]
 		if errors.Is(err, io.EOF) {
-			err = p.rows.Close()
-			p.rows = nil
+			err = p.closeRows()
 		}
 		if err != nil {
 			return nil, err
@@ -196,11 +195,14 @@ func (p *parquetReader) row() (row parquet.Row, err error) {
 	return p.buf[p.next-1], nil
 }
 
-func (p *parquetReader) Close() (err error) {
+func (p *parquetReader) Close() error { return errors.Join(p.closeRows(), p.file.Close()) }
+
+func (p *parquetReader) closeRows() (err error) {
 	defer guard(&err)
-	if p.rows != nil {
-		err = p.rows.Close()
-		p.rows = nil
+	if p.rows == nil {
+		return nil
 	}
-	return errors.Join(err, p.file.Close())
+	rows := p.rows
+	p.rows = nil
+	return rows.Close()
 }
