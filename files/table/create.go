@@ -141,17 +141,22 @@ func (f *File) Commit() (err error) {
 }
 
 // syncFolder syncs a folder to the disk, so that a renamed file keeps its name after a crash. Some
-// folders cannot be read, and some file systems cannot sync a folder.
+// folders cannot be read.
 func syncFolder(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil //nolint:nilerr // as above
 	}
-	err = f.Sync()
+	return errors.Join(syncFile(f), f.Close())
+}
+
+// syncFile syncs a file or folder to the disk, unless its file system cannot do that.
+func syncFile(f *os.File) error {
+	err := f.Sync()
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
-		err = nil
+		return nil
 	}
-	return errors.Join(err, f.Close())
+	return err
 }
 
 // Discard deletes the incomplete file. After Commit it does nothing.
