@@ -78,6 +78,12 @@ func TestBinaryFiles(t *testing.T) {
 	got, err := readInput(t, table.Options{Format: table.Text, Encoding: "utf-16le"}, path)
 	require.NoError(t, err)
 	require.Equal(t, []string{`1: {"text":"ab"}`}, got)
+	for encoding, text := range map[string]string{"utf-16le": "a\x00\x00\x00\x00\x00\n\x00", "windows-1252": "a\x00\x00\n"} {
+		path := put(t, t.TempDir(), "a.txt", text)
+		got, err := readInput(t, table.Options{Format: table.Text, Encoding: encoding}, path)
+		require.NoError(t, err, encoding)
+		require.Equal(t, []string{`1: {"text":"a\u0000\u0000"}`}, got, "whoever gives an encoding knows that the file is text")
+	}
 }
 
 // TestKnownColumns: columns that are known before any record come first. Values change their kinds
