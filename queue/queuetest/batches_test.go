@@ -217,4 +217,16 @@ func testLost(t *testing.T, q queue.Queue) {
 	record(t, q, result(2, true))
 	record(t, q, result(3, true))
 	require.Zero(t, lost())
+
+	require.NoError(t, q.Purge(t.Context(), "b"))
+	create(t, q)
+	require.NoError(t, q.Seal(t.Context(), "b", 3, fileSHA))
+	require.Equal(t, 3, lost())
+	before := status(t, q)
+	_, err := q.Cancel(t.Context(), "b")
+	require.NoError(t, err)
+	require.Zero(t, lost(), "nobody waits for rows of a cancelled batch")
+	n, err := q.Missing(t.Context(), before)
+	require.NoError(t, err)
+	require.Zero(t, n, "the batch has been cancelled meanwhile")
 }
