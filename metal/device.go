@@ -123,6 +123,9 @@ type Info struct {
 	// backend then prefers. Otherwise, Portable says why a device of NVIDIA cannot.
 	NvidiaKernels bool
 	Portable      string
+	// Warpgroups reports whether the device also has the instructions of warpgroups.h, which only
+	// NVIDIA's Hopper has (compute capability 9.0).
+	Warpgroups bool
 }
 
 // Source is the source text of kernels, with all headers included.

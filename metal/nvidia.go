@@ -15,7 +15,8 @@ type nvidia struct {
 	*step
 	general *portable
 	memory  int                   // bytes of threadgroup memory that the device allows
-	tiles   map[string]tileLimits // by kernel of a geometry
+	hopper  bool                  // see Info.Warpgroups
+	tiles   map[string]tileLimits // by kernel of a geometry; for those without limits, the kernels' own apply
 
 	nvidiaWeights
 	nvidiaAttention
@@ -23,7 +24,7 @@ type nvidia struct {
 	nvidiaRows
 }
 
-// tileLimits are the minimum numbers of rows of activations and of threadgroups for which a Tile is
+// tileLimits are the minimum numbers of rows of activations and of threadgroups for which a tile is
 // used, and its maximum number of rows of weights; 0 for any.
 type tileLimits struct{ rows, threadgroups, tall int }
 
@@ -71,8 +72,8 @@ func (c *compiler) startNvidia() error {
 const nvidiaScratch = 1 << 20
 
 func newNvidia(b *Backend, general *portable, mode Mode, geometry Geometry) (*nvidia, error) {
-	n := &nvidia{step: &b.step, general: general, memory: b.device.Info().ThreadgroupMemory}
-	n.tiles = map[string]tileLimits{ProductTile: {minTileRows, busyThreadgroups, 0}, GatedTile: {minTileRows, busyThreadgroups, 0}}
+	info := b.device.Info()
+	n := &nvidia{step: &b.step, general: general, memory: info.ThreadgroupMemory, hopper: info.Warpgroups, tiles: map[string]tileLimits{}}
 	for _, c := range geometry {
 		if c.From > 0 {
 			n.tiles[c.Kernel] = tileLimits{c.From, c.Tiles, c.Rows}

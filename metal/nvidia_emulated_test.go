@@ -41,6 +41,25 @@ func TestNvidiaConformance(t *testing.T) {
 	}
 }
 
+// TestHopperConformance is TestNvidiaConformance with Hopper's tiles for all batches.
+func TestHopperConformance(t *testing.T) {
+	t.Parallel()
+	for name, geometry := range map[string]metal.Geometry{"tiles": tilesFrom(2), "short tiles": wide(2)} {
+		start := func(tb testing.TB) compute.Backend {
+			tb.Helper()
+			return open(tb, metal.Options{Geometry: geometry}, emulator.Options{Nvidia: true, Hopper: true})
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if long {
+				computetest.Run(t, start)
+			} else {
+				computetest.RunSome(t, start, []gguf.Type{gguf.TypeQ4K}, []gguf.Type{gguf.TypeF16})
+			}
+		})
+	}
+}
+
 // TestNvidiaReferences is TestReferences with NVIDIA's kernels. Its models have weights of 16 bits.
 func TestNvidiaReferences(t *testing.T) {
 	t.Parallel()

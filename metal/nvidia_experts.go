@@ -46,8 +46,9 @@ const (
 	// kernel choose_rows.
 	maxNvidiaExperts = 1024
 	// manyChoices is the minimum mean number of choices per expert for which tiles of 32 are faster
-	// than tiles of 8, and mostChoices that for which tiles of 64 are.
-	manyChoices, mostChoices = 12, 40
+	// than tiles of 8, and mostChoices that for which tiles of 64 are. warpgroupChoices is that for
+	// tiles of 128, which Hopper has.
+	manyChoices, mostChoices, warpgroupChoices = 12, 40, 80
 	// expertScratch is the maximum number of bytes of scratch memory for the products of choices.
 	expertScratch = 128 << 20
 )
@@ -146,6 +147,8 @@ type groupingKey struct {
 
 func (n *nvidia) tileOf(rows, used, experts int) int {
 	switch from := n.tiles[ExpertGatedTile].rows; {
+	case n.hopper && (from > 0 && rows >= from || rows*used >= warpgroupChoices*experts):
+		return 128
 	case rows*used >= mostChoices*experts:
 		return 64
 	case from > 0 && rows >= from || rows*used >= manyChoices*experts:

@@ -9,11 +9,12 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// algorithm is one of tile.h or staged.h, with its template arguments after the type of weights: a
-// team of warps multiplies groups of rows of weights with columns, which are rows of activations.
-// For Few, Single and Tensor, a warp takes some of the strands of a sum, and reads some blocks
-// before it uses the first. For Staged, it takes a strand of some groups, and for Tile all strands
-// of some groups and some tiles of columns.
+// algorithm is one of tile.h, staged.h or warpgroups.h, with its template arguments after the type
+// of weights: a team of warps multiplies groups of rows of weights with columns, which are rows of
+// activations. For Few, Single and Tensor, a warp takes some of the strands of a sum, and reads
+// some blocks before it uses the first. For Staged, it takes a strand of some groups, and for Tile
+// all strands of some groups and some tiles of columns. For Warpgroups and GatedWarpgroups, it
+// takes all strands of a group.
 type algorithm struct {
 	name      string
 	arguments [4]int
@@ -40,12 +41,27 @@ func tile(groups, columns, warpRows, warpColumns int) algorithm {
 	return algorithm{"Tile", [4]int{groups, columns / columnRows, warpRows, warpColumns}}
 }
 
+// warpgroups returns Warpgroups, in which some warpgroups take four groups each with all columns
+// and stage some blocks at a time.
+func warpgroups(columns, count, blocks int) algorithm {
+	return algorithm{"Warpgroups", [4]int{columns / columnRows, count, blocks, warpgroupStages}}
+}
+
+// gatedWarpgroups is warpgroups for gate and up, with a warpgroup for each.
+func gatedWarpgroups(columns, blocks int) algorithm {
+	return algorithm{"GatedWarpgroups", warpgroups(columns, 2, blocks).arguments}
+}
+
 // groups and columns return the numbers of a team.
 func (a algorithm) groups() int {
-	if a.name == "Tile" || a.name == "Staged" {
+	switch a.name {
+	case "Tile", "Staged":
 		return a.arguments[0] * a.arguments[2]
+	case "Warpgroups", "GatedWarpgroups":
+		return a.warps()
+	default:
+		return a.arguments[0]
 	}
-	return a.arguments[0]
 }
 
 func (a algorithm) columns() int {
@@ -54,6 +70,8 @@ func (a algorithm) columns() int {
 		return a.arguments[1] * columnRows * a.arguments[3]
 	case "Tensor", "Staged":
 		return a.arguments[1] * columnRows
+	case "Warpgroups", "GatedWarpgroups":
+		return a.arguments[0] * columnRows
 	default:
 		return a.arguments[1]
 	}
@@ -65,6 +83,8 @@ func (a algorithm) warps() int {
 		return a.arguments[2] * a.arguments[3]
 	case "Staged":
 		return strands * a.arguments[2]
+	case "Warpgroups", "GatedWarpgroups":
+		return 4 * a.arguments[1]
 	default:
 		return strands / a.arguments[2]
 	}
@@ -73,16 +93,23 @@ func (a algorithm) warps() int {
 const (
 	tileBlocks = 4 // blocks that a Tile stages at once
 	tileStages = 2 // stages of a Tile and of Staged
+
+	warpgroupStages = 3 // stages of Warpgroups
 )
 
-// memory returns the threadgroup memory that the launch gives: for the staged activations and, in a
-// Tile, for the sums of finished strands.
+// memory returns the threadgroup memory that the launch gives: for the staged activations, in a
+// Tile for the sums of finished strands too, and in GatedWarpgroups for half of the results
+// afterwards.
 func (a algorithm) memory() int {
 	switch a.name {
 	case "Tile":
 		return a.columns() * (tileStages*tileBlocks*rowBlockBytes + 4*a.groups()*groupRows)
 	case "Staged":
 		return a.columns() * strands * tileStages * a.arguments[3] * rowBlockBytes
+	case "Warpgroups":
+		return a.columns() * a.arguments[2] * a.arguments[3] * rowBlockBytes
+	case "GatedWarpgroups":
+		return a.columns() * max(a.arguments[2]*a.arguments[3]*rowBlockBytes, 4*a.groups()*groupRows/2)
 	default:
 		return 0
 	}
@@ -107,45 +134,65 @@ type packedKernel struct {
 	// normRounds is the maximum number of rounds in which a kernel normalises a row; a thread takes
 	// 8 values per round.
 	normRounds int
+	// A tile of products is used from a number of rows of activations on, if there is work for so
+	// many threadgroups that it is faster than a tile of fewer rows of weights, or than a kernel
+	// that divides sums among warps. An H100 has 132 multiprocessors.
+	from, busy int
 	pipeline   Pipeline
 }
 
-// packedGeometry lists the kernels. Gated algorithms have a group of gate and a group of up.
-var packedGeometry = func() map[string]packedKernel {
+// packedGeometry returns the kernels, with the tiles for Hopper or for other GPUs. Gated algorithms
+// have a group of gate and a group of up.
+func packedGeometry(hopper bool) map[string]packedKernel {
 	fewGated, many, oneGated := tensor(2, 8, 4, 4), tensor(2, 32, 1, 2), few("Few", 2, 4, 2)
 	most, manyOfExpert, short := tile(2, 64, 4, 1), tile(2, 32, 4, 1), few("Few", 1, 4, 2)
-	return map[string]packedKernel{
-		"row_product":        {template: "ROW_PRODUCT", algorithm: few("Single", 1, 1, 4), teams: 1, resident: 2, normRounds: 2},
-		"row_product_short":  {template: "ROW_PRODUCT", algorithm: short, teams: 4, resident: 3, normRounds: 1},
-		"row_gated_experts":  {template: "ROW_GATED_EXPERTS", algorithm: oneGated, teams: 2, resident: 2},
-		"row_experts_add":    {template: "ROW_EXPERTS", algorithm: short, teams: maxRowChoices, resident: 1},
-		"product_8":          {template: "PRODUCT", algorithm: tensor(1, 8, 1, 4), teams: 1, resident: 4},
-		"product_16":         {template: "PRODUCT", algorithm: tensor(1, 16, 1, 2), teams: 1, resident: 4},
-		"product_32":         {template: "PRODUCT", algorithm: many, teams: 1, resident: 2},
-		"product_32_small":   {template: "PRODUCT", algorithm: tensor(1, 32, 1, 2), teams: 1, resident: 2}, // for matrices of few rows
-		"gated_product_16":   {template: "GATED", algorithm: tensor(2, 16, 1, 2), teams: 1, resident: 3},
-		"gated_product_1":    {template: "GATED", algorithm: few("Few", 2, 4, 2), teams: 1, resident: 6},
-		"gated_product_8":    {template: "GATED", algorithm: tensor(2, 8, 1, 2), teams: 1, resident: 4},
-		"gated_product_32":   {template: "GATED", algorithm: many, teams: 1, resident: 2},
-		"gated_product_64":   {template: "GATED", algorithm: staged(2, 64, 2, 2), teams: 1, resident: 1},
-		"product_tile":       {template: "PRODUCT", algorithm: most, teams: 1, resident: 2},
-		"product_tile_short": {template: "PRODUCT", algorithm: tile(1, 64, 4, 1), teams: 1, resident: 4},
-		"gated_product_tile": {template: "GATED", algorithm: most, teams: 1, resident: 2},
-		"gated_experts_8":    {template: "GATED_EXPERTS", algorithm: fewGated, teams: 2, resident: 4},
-		"gated_experts_32":   {template: "GATED_EXPERTS", algorithm: manyOfExpert, teams: 1, resident: 2},
-		"gated_experts_64":   {template: "GATED_EXPERTS", algorithm: most, teams: 1, resident: 2},
-		"experts_down_8":     {template: "EXPERTS_DOWN", algorithm: tensor(1, 8, 4, 4), teams: 2, resident: 5},
-		"experts_down_32":    {template: "EXPERTS_DOWN", algorithm: manyOfExpert, teams: 1, resident: 2},
-		"experts_down_64":    {template: "EXPERTS_DOWN", algorithm: most, teams: 1, resident: 2},
+	all := map[string]packedKernel{
+		"row_product":       {template: "ROW_PRODUCT", algorithm: few("Single", 1, 1, 4), teams: 1, resident: 2, normRounds: 2},
+		"row_product_short": {template: "ROW_PRODUCT", algorithm: short, teams: 4, resident: 3, normRounds: 1},
+		"row_gated_experts": {template: "ROW_GATED_EXPERTS", algorithm: oneGated, teams: 2, resident: 2},
+		"row_experts_add":   {template: "ROW_EXPERTS", algorithm: short, teams: maxRowChoices, resident: 1},
+		"product_8":         {template: "PRODUCT", algorithm: tensor(1, 8, 1, 4), teams: 1, resident: 4},
+		"product_16":        {template: "PRODUCT", algorithm: tensor(1, 16, 1, 2), teams: 1, resident: 4},
+		"product_32":        {template: "PRODUCT", algorithm: many, teams: 1, resident: 2},
+		"product_32_small":  {template: "PRODUCT", algorithm: tensor(1, 32, 1, 2), teams: 1, resident: 2}, // for matrices of few rows
+		"gated_product_16":  {template: "GATED", algorithm: tensor(2, 16, 1, 2), teams: 1, resident: 3},
+		"gated_product_1":   {template: "GATED", algorithm: few("Few", 2, 4, 2), teams: 1, resident: 6},
+		"gated_product_8":   {template: "GATED", algorithm: tensor(2, 8, 1, 2), teams: 1, resident: 4},
+		"gated_product_32":  {template: "GATED", algorithm: many, teams: 1, resident: 2},
+		"gated_product_64":  {template: "GATED", algorithm: staged(2, 64, 2, 2), teams: 1, resident: 1},
+		"gated_experts_8":   {template: "GATED_EXPERTS", algorithm: fewGated, teams: 2, resident: 4},
+		"gated_experts_32":  {template: "GATED_EXPERTS", algorithm: manyOfExpert, teams: 1, resident: 2},
+		"gated_experts_64":  {template: "GATED_EXPERTS", algorithm: most, teams: 1, resident: 2},
+		"experts_down_8":    {template: "EXPERTS_DOWN", algorithm: tensor(1, 8, 4, 4), teams: 2, resident: 5},
+		"experts_down_32":   {template: "EXPERTS_DOWN", algorithm: manyOfExpert, teams: 1, resident: 2},
+		"experts_down_64":   {template: "EXPERTS_DOWN", algorithm: most, teams: 1, resident: 2},
 	}
-}()
+	tiles := map[string]packedKernel{
+		"product_tile":       {template: "PRODUCT", algorithm: most, teams: 1, resident: 2, from: minTileRows, busy: 256},
+		"product_tile_short": {template: "PRODUCT", algorithm: tile(1, 64, 4, 1), teams: 1, resident: 4, from: minTileRows, busy: 256},
+		"gated_product_tile": {template: "GATED", algorithm: most, teams: 1, resident: 2, from: minTileRows, busy: 256},
+	}
+	if hopper {
+		gated, product := gatedWarpgroups(128, 4), warpgroups(128, 2, 4)
+		tiles = map[string]packedKernel{
+			"product_tile":       {template: "PRODUCT", algorithm: product, teams: 1, resident: 1, from: 65, busy: 88},
+			"product_tile_short": {template: "PRODUCT", algorithm: warpgroups(64, 1, 4), teams: 1, resident: 3, from: minTileRows, busy: 128},
+			"gated_product_tile": {template: "GATED", algorithm: gated, teams: 1, resident: 1, from: 65, busy: 88},
+			"gated_experts_128":  {template: "GATED_EXPERTS", algorithm: gated, teams: 1, resident: 1},
+			"experts_down_128":   {template: "EXPERTS_DOWN", algorithm: product, teams: 1, resident: 1},
+		}
+	}
+	maps.Copy(all, tiles)
+	return all
+}
 
 // packedInstances returns the instances of the kernels for weights of a type. Blocks of 16 bits per
 // weight take so many registers that a warp reads half as many of them before it uses the first.
-func packedInstances(t gguf.Type) string {
+func packedInstances(t gguf.Type, hopper bool) string {
 	var text strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(packedGeometry)) {
-		k := packedGeometry[name]
+	geometry := packedGeometry(hopper)
+	for _, name := range slices.Sorted(maps.Keys(geometry)) {
+		k := geometry[name]
 		if t.BlockSize() == 1 && k.algorithm.memory() == 0 {
 			k.algorithm.arguments[3] = max(1, k.algorithm.arguments[3]/2)
 		}
@@ -159,10 +206,10 @@ func packedInstances(t gguf.Type) string {
 	return text.String()
 }
 
-func weightsSource(t gguf.Type) (Source, error) {
+func weightsSource(t gguf.Type, hopper bool) (Source, error) {
 	src, err := nvidiaSource("weights.cu")
 	src.Name = fmt.Sprintf("%s for %v", src.Name, t)
-	src.Text = fmt.Sprintf("#define WEIGHT %v\n", t) + src.Text + packedInstances(t)
+	src.Text = fmt.Sprintf("#define WEIGHT %v\n", t) + src.Text + packedInstances(t, hopper)
 	return src, err
 }
 

@@ -15,14 +15,14 @@ import (
 // struct for it.
 func TestPackedGeometry(t *testing.T) {
 	t.Parallel()
-	src, err := weightsSource(gguf.TypeQ40)
+	src, err := weightsSource(gguf.TypeQ40, true)
 	require.NoError(t, err)
 	var names []string
 	for _, m := range regexp.MustCompile(`(?m)^(?:PRODUCT|ROW_PRODUCT|GATED|GATED_EXPERTS|ROW_GATED_EXPERTS|EXPERTS_DOWN|ROW_EXPERTS)\((\w+), `).FindAllStringSubmatch(src.Text, -1) {
 		names = append(names, m[1])
 	}
 	var known []string
-	for name := range packedGeometry {
+	for name := range packedGeometry(true) {
 		known = append(known, name)
 	}
 	require.ElementsMatch(t, known, names)

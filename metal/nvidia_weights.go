@@ -59,12 +59,8 @@ func (n *nvidia) forColumns(kernels []packedKernel, columns int) (largest packed
 }
 
 const (
-	// minTileRows is the minimum number of rows of activations for a Tile of products.
+	// minTileRows is the minimum number of rows of activations for a tile of products.
 	minTileRows = 33
-	// busyThreadgroups is the minimum number of threadgroups of a Tile for which it is faster than
-	// a Tile of fewer rows of weights, or than a kernel that divides sums among warps. An H100 has
-	// 132 multiprocessors, each of which runs two to four of these threadgroups at the same time.
-	busyThreadgroups = 256
 	// fewThreadgroups is the maximum number of threadgroups for which twice as many, of half the
 	// rows of weights, are faster.
 	fewThreadgroups = 128
@@ -78,12 +74,16 @@ func threadgroups(k packedKernel, ws []compute.Weight, columns int) (count int) 
 	return count
 }
 
-// tileFor returns the first Tile of which enough threadgroups share the products of weights with
+// tileFor returns the first tile of which enough threadgroups share the products of weights with
 // columns, or false if there is none. kernel is the geometry's name of the operation.
 func (n *nvidia) tileFor(kernel string, tiles []packedKernel, ws []compute.Weight, columns int) (packedKernel, bool) {
-	limits := n.tiles[kernel]
+	limits, given := n.tiles[kernel]
 	i := slices.IndexFunc(tiles, func(k packedKernel) bool {
-		return columns >= limits.rows && k.algorithm.fits(n.memory) && (limits.tall == 0 || k.rows() <= limits.tall) && threadgroups(k, ws, columns) >= limits.threadgroups
+		from, busy := k.from, k.busy
+		if given {
+			from, busy = limits.rows, limits.threadgroups
+		}
+		return columns >= from && k.algorithm.fits(n.memory) && (limits.tall == 0 || k.rows() <= limits.tall) && threadgroups(k, ws, columns) >= busy
 	})
 	if i < 0 {
 		return packedKernel{}, false
@@ -154,7 +154,7 @@ func (n *nvidia) sources(t gguf.Type) ([]Source, error) {
 	if _, packed := packedSizes[t]; !packed {
 		return n.general.sources(t)
 	}
-	src, err := weightsSource(t)
+	src, err := weightsSource(t, n.hopper)
 	return []Source{src}, err
 }
 
@@ -170,7 +170,7 @@ func (n *nvidia) packedKernels(t gguf.Type) (*packedKernels, error) {
 	if have, ok := n.ofType[t]; ok {
 		return have, nil
 	}
-	src, err := weightsSource(t)
+	src, err := weightsSource(t, n.hopper)
 	if err != nil {
 		return nil, err
 	}
@@ -184,8 +184,9 @@ func (n *nvidia) packedKernels(t gguf.Type) (*packedKernels, error) {
 		}
 		return p
 	}
+	geometry := packedGeometry(n.hopper)
 	kernel := func(name string) packedKernel {
-		k := packedGeometry[name]
+		k := geometry[name]
 		k.pipeline = pipeline(name)
 		return k
 	}
@@ -201,6 +202,10 @@ func (n *nvidia) packedKernels(t gguf.Type) (*packedKernels, error) {
 		gatedExperts: kernels("gated_experts", 8, 32, 64), expertsDown: kernels("experts_down", 8, 32, 64),
 		small: kernel("product_32_small"), productTiles: []packedKernel{kernel("product_tile"), kernel("product_tile_short")}, gatedTiles: []packedKernel{kernel("gated_product_tile")},
 		row: kernel("row_product"), shortRow: kernel("row_product_short"), rowGated: kernel("row_gated_experts"), rowExperts: kernel("row_experts_add"),
+	}
+	if n.hopper {
+		k.gatedExperts = append(k.gatedExperts, kernel("gated_experts_128"))
+		k.expertsDown = append(k.expertsDown, kernel("experts_down_128"))
 	}
 	anyType := n.anyType
 	if anyType == nil {

@@ -143,7 +143,7 @@ func (d *Device) open() error {
 }
 
 // describe reads the properties of the device. It returns an error if the device is too old. arch
-// is the architecture for which code is compiled, such as "sm_90".
+// is the architecture for which code is compiled, such as "sm_89".
 func (d *Device) describe() (arch string, err error) {
 	c := d.driver
 	c.text = make([]byte, 256)
@@ -165,7 +165,7 @@ func (d *Device) describe() (arch string, err error) {
 	}
 	d.info = metal.Info{
 		Driver: "cuda", Name: name, Family: fmt.Sprintf("sm_%d%d", major, minor),
-		MaxThreadgroup: threads, ThreadgroupMemory: shared, NvidiaKernels: portable == "", Portable: portable,
+		MaxThreadgroup: threads, ThreadgroupMemory: shared, NvidiaKernels: portable == "", Portable: portable, Warpgroups: major == 9,
 		CompilesByType: true, OrderedMatrices: true,
 	}
 	clock, noClock := c.integer(cuDeviceGetAttribute, attributeMemoryClock, d.device)
@@ -177,6 +177,9 @@ func (d *Device) describe() (arch string, err error) {
 		return "", metal.Unsupported("%s has compute capability %d.%d, but the kernels require 7.5 or later", d.info.Name, major, minor)
 	}
 	d.overlaps = major >= 9 && c.at[cuGraphAddDependencies] != 0
+	if d.info.Warpgroups {
+		return d.info.Family + "a", nil // with the instructions that only this architecture has
+	}
 	return d.info.Family, nil
 }
 

@@ -46,7 +46,7 @@ func (d *compileOnly) PipelineInfo(metal.Pipeline) metal.PipelineInfo {
 	return metal.PipelineInfo{MaxThreads: 1024, SimdWidth: 32}
 }
 func (d *compileOnly) Info() metal.Info {
-	return metal.Info{Driver: "cuda", Memory: math.MaxInt, MaxBuffer: math.MaxInt, MaxThreadgroup: 1024, ThreadgroupMemory: 32 << 10, NvidiaKernels: d.nvidia,
+	return metal.Info{Driver: "cuda", Memory: math.MaxInt, MaxBuffer: math.MaxInt, MaxThreadgroup: 1024, ThreadgroupMemory: 32 << 10, NvidiaKernels: d.nvidia, Warpgroups: d.nvidia && d.compiler.arch == "sm_90a",
 		CompilesByType: true, OrderedMatrices: true}
 }
 func (d *compileOnly) NewBuffer(int, metal.Storage) (metal.Buffer, error) { return 1, nil }
@@ -65,9 +65,9 @@ func (d *compileOnly) Close() error                            { return nil }
 // kind of GPU, since a kernel that takes too many registers or too much memory there fails.
 func TestKernelsCompile(t *testing.T) {
 	t.Parallel()
-	archs := []string{"sm_90"}
+	archs := []string{"sm_90a"}
 	if os.Getenv("INGOT_LONG") == "1" {
-		archs = []string{"sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"}
+		archs = []string{"sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"}
 	}
 	for _, arch := range archs {
 		t.Run(arch, func(t *testing.T) { compileKernels(t, arch) })

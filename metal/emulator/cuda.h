@@ -211,3 +211,17 @@ inline void staged() {}
 template <int bytes> inline void copy_early(void* to, const uchar* from) { __builtin_memcpy(to, from, bytes); }
 inline void copied() {}
 template <int N> inline void wait_but() {}
+
+inline void show_to_tensor_cores() {}
+inline uint other_register(uint v, uint) { return v; }
+template <int N> inline void wait_for_tensor_cores() {}
+
+// multiply_columns computes at once, so its registers may be used before wait_for_tensor_cores.
+template <int T>
+inline void multiply_columns(float* c, const uint* a, const void* x, INGOT_SITE) {
+    for (uint t = 0; t < T; t++) {
+        const uint* words = (const uint*)x + 128 * t + threadIdx.x % 32;
+        multiply_tiles(c + 4 * t, a[0], a[1], a[2], a[3], words[0], words[32], half_float, file, line);
+        multiply_tiles(c + 4 * t, a[4], a[5], a[6], a[7], words[64], words[96], half_float, file, line);
+    }
+}

@@ -31,8 +31,9 @@ type Options struct {
 	// Discrete makes a device whose private memory the CPU cannot access, like a GPU with dedicated
 	// memory.
 	Discrete bool
-	// Nvidia makes a device that also runs the kernels for NVIDIA's GPUs.
-	Nvidia bool
+	// Nvidia makes a device that also runs the kernels for NVIDIA's GPUs; with Hopper, those for
+	// that architecture.
+	Nvidia, Hopper bool
 	// Workers is the number of threadgroups that run in parallel. The default is one per processor.
 	Workers int
 }
@@ -127,8 +128,8 @@ func (d *Device) Info() metal.Info {
 		shared = 227 << 10
 	}
 	return metal.Info{
-		Driver: "emulator", NvidiaKernels: d.options.Nvidia, Name: d.compiler.name(), Memory: d.options.Memory, MaxBuffer: d.options.Memory,
-		MaxThreadgroup: 1024, ThreadgroupMemory: shared, UnifiedMemory: !d.options.Discrete, LanguageVersion: "3.1", MathMode: math[d.mode],
+		Driver: "emulator", NvidiaKernels: d.options.Nvidia, Warpgroups: d.options.Hopper, Name: d.compiler.name(), Memory: d.options.Memory,
+		MaxBuffer: d.options.Memory, MaxThreadgroup: 1024, ThreadgroupMemory: shared, UnifiedMemory: !d.options.Discrete, LanguageVersion: "3.1", MathMode: math[d.mode],
 	}
 }
 

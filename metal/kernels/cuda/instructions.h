@@ -59,6 +59,7 @@ __device__ inline void few_registers() { asm volatile("" : : : "memory"); }
 // computed_once returns p. The compiler does not compute it again where it is used.
 __device__ inline const uchar* computed_once(const uchar* p) {
     asm volatile("" : "+l"(p));
+    __builtin_assume(__isGlobal(p));
     return p;
 }
 
@@ -101,6 +102,61 @@ __device__ inline void copied() { asm volatile("cp.async.commit_group;" : : : "m
 template <int N>
 __device__ inline void wait_but() {
     asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory");
+}
+
+// The functions that follow are for Hopper (warpgroups.h).
+
+// show_to_tensor_cores makes what the thread wrote to shared memory visible to multiply_columns
+// after the next barrier. It also waits for the thread's earlier reads of memory.
+__device__ inline void show_to_tensor_cores() { asm volatile("fence.proxy.async.shared::cta;" : : : "memory"); }
+
+// wait_for_tensor_cores<N> waits for all calls of multiply_columns but the last N.
+template <int N>
+__device__ inline void wait_for_tensor_cores() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(N) : "memory");
+}
+
+// other_register returns v, in a register that v was not in. zero is 0.
+__device__ inline uint other_register(uint v, uint zero) {
+    uint to;
+    asm volatile("xor.b32 %0, %1, %2;" : "=r"(to) : "r"(v), "r"(zero));
+    return to;
+}
+
+#define EIGHT(i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), "+f"(c[i + 7])
+
+// multiply_sixteen begins to add the products of 64 by 16 values, of which each of four warps has
+// 16 by 16 in registers, and 16 by 8T values in shared memory.
+template <int T>
+__device__ inline void multiply_sixteen(float* c, const uint* a, ulong x) {
+    static_assert(T == 8 || T == 16, "there is an instruction for 8T columns here");
+    if constexpr (T == 8) {
+        asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+            "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31},{%32,%33,%34,%35},%36,1,1,1,0;"
+            : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24)
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(x));
+    } else {
+        asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+            "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
+            "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63},{%64,%65,%66,%67},%68,1,1,1,0;"
+            : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56)
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(x));
+    }
+}
+
+// multiply_columns begins to add the products of a block of 64 rows of weights and 8T rows of
+// activations to c. Four warps call it together; a warp passes its 16 rows of weights in a, as
+// add_dots has them. Each 8 rows of activations have 512 bytes in shared memory: 16 bytes of values
+// per row, four times. The registers of a and c must not be used before wait_for_tensor_cores.
+template <int T>
+__device__ inline void multiply_columns(float* c, const uint* a, const void* x) {
+    // A matrix descriptor: the address, the distance of matrices of 8 by 8 values along a row, and
+    // that of the next 8 rows, each in 16 bytes.
+    ulong at = (uint(__cvta_generic_to_shared(x)) & 0x3ffff) >> 4 | 8ul << 16 | 32ul << 32;
+    asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
+    multiply_sixteen<T>(c, a, at);
+    multiply_sixteen<T>(c, a + 4, at + 16);
+    asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
 }
 
 #endif

@@ -1,8 +1,8 @@
 // Products of packed weights, also in the gated form act(gate·x, up·x). A team is the warps that
-// compute a tile of results together. Template argument A is the algorithm of a team, of tile.h or
-// staged.h.
+// compute a tile of results together. Template argument A is the algorithm of a team, of tile.h,
+// staged.h or warpgroups.h.
 #include "join.h"
-#include "staged.h"
+#include "warpgroups.h"
 
 // Team identifies a warp's team and the warp's place in it.
 template <class A>
