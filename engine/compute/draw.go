@@ -105,7 +105,7 @@ func (d *Draw) Edited(logit float32, e Edit, count int32) float32 {
 		if logit > 0 {
 			logit /= d.Repetition
 		} else {
-			logit *= d.Repetition
+			logit = float32(logit * d.Repetition) // the conversion keeps arm64 from fusing operations
 		}
 	}
 	if count > 0 {
@@ -137,10 +137,11 @@ const (
 // Weigh returns the weight 2^(logit·scale), which is proportional to the token's probability, as
 // mantissa·2^(exponent-24). The mantissa is at most 2^25. Exponents never decrease with logits.
 // Each operation is rounded to float32 as in every backend, so that all backends compute the same
-// bits. The relative error is less than 2^-22 as long as logit·scale is below 2^22.
+// bits. Products are converted to float32, since Go may fuse others with a later sum, as it does on
+// arm64. The relative error is less than 2^-22 as long as logit·scale is below 2^22.
 func Weigh(logit, scale float32) (mantissa uint32, exponent int32) {
 	logit = min(max(logit, -MaxLogit), MaxLogit)
-	high := logit * scale
+	high := float32(logit * scale)
 	low := float32(float64(logit)*float64(scale) - float64(high)) // what the rounding of high lost
 	whole := float32(math.RoundToEven(float64(min(max(high, -maxExponent), maxExponent))))
 	x := float32(high-whole) + low

@@ -25,6 +25,26 @@ func TestWeights(t *testing.T) {
 	}
 }
 
+// The bits of weights are the same on every processor. The products of these logits lose much to
+// rounding, so fused operations would change them.
+func TestBitsOfWeights(t *testing.T) {
+	t.Parallel()
+	d := Draw{Temperature: 0.3}
+	for _, c := range []struct {
+		logit    uint32 // its bits
+		mantissa uint32
+		exponent int32
+	}{{0x404c7357, 21569488, 15}, {0x403ede2a, 21263536, 14}, {0x404e7852, 11980885, 16}} {
+		mantissa, exponent := Weigh(math.Float32frombits(c.logit), d.Scale())
+		require.Equal(t, c.mantissa, mantissa)
+		require.Equal(t, c.exponent, exponent)
+	}
+	d = Draw{Repetition: 1.1, Frequency: 0.3}
+	product := float32(-1.2345678) * d.Repetition
+	product = math.Float32frombits(math.Float32bits(product))
+	require.Equal(t, math.Float32bits(product-float32(0.3)), math.Float32bits(d.Edited(-1.2345678, Edit{}, 1)))
+}
+
 // Extreme logits and temperatures give finite weights: those of the highest logit, or 0.
 func TestExtremeWeights(t *testing.T) {
 	t.Parallel()
