@@ -39,7 +39,9 @@ type scratch struct {
 	highest kernels.HighestArgs
 	peak    kernels.PeakArgs
 	weigh   kernels.WeighArgs
+	list    kernels.ListArgs
 	bracket kernels.BracketArgs
+	above   kernels.AboveArgs
 	rotate  kernels.RotateArgs
 	convert kernels.ConvertArgs
 	quant   kernels.QuantiseArgs
@@ -57,15 +59,19 @@ type scratch struct {
 
 	// The memory of Draw.
 
-	earlier       []int32    // the row's tokens in earlier steps in flight
-	raw           []edited   // edited logits before their edits
-	parts         []drawPart // sums of weights
-	weights       []uint64   // [vocab] weights; fewer values if the rows have no TopK, MinP or TopP
-	sums          []uint64   // sums of the weights of parts
-	candidates    []weighed  // the candidates of TopK and TopP
-	ordered       []weighed  // the same or other candidates, while they are reordered
-	ids           []int32    // [compute.DrawPart] tokens of a part
-	sample        []float32  // logits of a sample of tokens
+	earlier       []int32  // the row's tokens in earlier steps in flight
+	raw           []edited // edited logits before their edits
+	parts         []drawPart
+	weights       []float32 // [compute.DrawPart] weights of a part
+	sums          []uint64  // sums of weights of parts
+	bests         []float32 // the highest logits of parts
+	listed        listed    // the tokens that are compared for TopK, MinP and TopP
+	sample        sample
+	points        []point
+	nearIDs       []int32   // [compute.DrawPart+written] indices of listed tokens, and their logits
+	nearLogits    []float32 // [compute.DrawPart+written]
+	candidates    []weighed // the candidates of TopK and TopP
+	ordered       []weighed // the same candidates, while they are reordered
 	highestIDs    []float32
 	highestValues []float32
 	buckets       [radixBuckets]uint64

@@ -129,19 +129,34 @@ func (d *drawing) raw(id int) float32 {
 	return d.logits[id]
 }
 
+// findBest finds the highest logit of the row and, if the token is drawn, of each part.
 func (d *drawing) findBest() {
-	a := &d.memory.peak
-	a.X, a.N = &d.logits[0], int64(len(d.logits))
-	d.kernels.Peak(a)
-	d.best, d.bestID, d.scale = float32(a.Value), int(a.ID), d.draw.Scale()
+	m := d.memory
+	m.parts = m.parts[:0]
+	d.scale = d.draw.Scale()
+	size := len(d.logits)
+	if d.draw.Temperature > 0 {
+		size = compute.DrawPart
+	}
+	d.best, d.bestID = float32(math.Inf(-1)), 0
+	for from := 0; from < len(d.logits); from += size {
+		m.peak.X, m.peak.N = &d.logits[from], int64(min(size, len(d.logits)-from))
+		d.kernels.Peak(&m.peak)
+		best := float32(m.peak.Value)
+		if best > d.best {
+			d.best, d.bestID = best, from+int(m.peak.ID)
+		}
+		_, exponent := compute.Weigh(best, d.scale)
+		m.parts = append(m.parts, drawPart{best: best, exponent: exponent})
+	}
 	_, d.highest = compute.Weigh(d.best, d.scale)
 }
 
-// weigh computes the weights of the logits [from, to) that are not below lowest. It returns their
-// sum. out can be nil.
-func (d *drawing) weigh(from, to int, lowest float32, top int32, out []uint64) uint64 {
+// weigh computes the weights of logits that are not below lowest. It returns their sum. out can be
+// nil.
+func (d *drawing) weigh(logits []float32, lowest float32, top int32, out []float32) uint64 {
 	a := &d.memory.weigh
-	a.X, a.N, a.Scale, a.Lowest, a.Top, a.Out = &d.logits[from], int64(to-from), float64(d.scale), float64(lowest), int64(top), nil
+	a.X, a.N, a.Scale, a.Lowest, a.Top, a.Out = &logits[0], int64(len(logits)), float64(d.scale), float64(lowest), int64(top), nil
 	if out != nil {
 		a.Out = &out[0]
 	}
@@ -149,11 +164,17 @@ func (d *drawing) weigh(from, to int, lowest float32, top int32, out []uint64) u
 	return a.Sum
 }
 
-// drawPart is the sum of the weights of compute.DrawPart successive tokens. exponent is that of
-// their highest logit, to which the weights refer.
+// part returns the logits of a part of the row, compute.DrawPart successive tokens.
+func (d *drawing) part(p int) []float32 {
+	from := p * compute.DrawPart
+	return d.logits[from:min(from+compute.DrawPart, len(d.logits))]
+}
+
+// drawPart describes a part of a row.
 type drawPart struct {
-	sum      uint64
-	exponent int32
+	best     float32 // the highest logit
+	exponent int32   // of the highest logit
+	sum      uint64  // of the weights, which refer to that exponent
 }
 
 // lowestDrawn is the lowest logit of tokens that can be drawn.
@@ -162,42 +183,36 @@ var lowestDrawn = math.Nextafter32(-compute.MaxLogit, 0)
 // fromAll draws from all tokens.
 func (d *drawing) fromAll() int {
 	m := d.memory
-	m.parts = m.parts[:0]
 	total := uint64(0)
-	for from := 0; from < len(d.logits); from += compute.DrawPart {
-		to := min(from+compute.DrawPart, len(d.logits))
-		m.peak.X, m.peak.N = &d.logits[from], int64(to-from)
-		d.kernels.Peak(&m.peak)
-		_, exponent := compute.Weigh(float32(m.peak.Value), d.scale)
-		sum := d.weigh(from, to, lowestDrawn, exponent, nil)
-		m.parts = append(m.parts, drawPart{sum, exponent})
-		total += sum >> d.shift(exponent)
+	for p := range m.parts {
+		part := &m.parts[p]
+		part.sum = d.weigh(d.part(p), lowestDrawn, part.exponent, nil)
+		total += part.sum >> d.shift(part.exponent)
 	}
 	target := d.draw.Target(total)
-	for i, p := range m.parts {
-		shift := d.shift(p.exponent)
-		if target >= p.sum>>shift {
-			target -= p.sum >> shift
+	for p, part := range m.parts {
+		shift := d.shift(part.exponent)
+		if target >= part.sum>>shift {
+			target -= part.sum >> shift
 			continue
 		}
-		from := i * compute.DrawPart
-		to := min(from+compute.DrawPart, len(d.logits))
-		m.weights = grow(m.weights, compute.DrawPart)
-		d.weigh(from, to, lowestDrawn, p.exponent, m.weights)
-		return from + reach(m.weights[:to-from], (target+1)<<shift-1)
+		return d.reach(p, lowestDrawn, part.exponent, (target+1)<<shift-1)
 	}
 	return d.bestID // not reached: target is less than total
 }
 
 func (d *drawing) shift(exponent int32) uint32 { return min(uint32(d.highest-exponent), 63) }
 
-// reach returns the index of the first weight with which the sum of weights exceeds target.
-func reach(weights []uint64, target uint64) int {
+// reach returns the first token of a part with which the sum of the part's weights exceeds target.
+func (d *drawing) reach(p int, lowest float32, top int32, target uint64) int {
+	m, part := d.memory, d.part(p)
+	m.weights = grow(m.weights, compute.DrawPart)
+	d.weigh(part, lowest, top, m.weights)
 	sum := uint64(0)
-	for i, w := range weights {
-		if sum += w; sum > target {
-			return i
+	for i := range part {
+		if sum += uint64(m.weights[i]); sum > target {
+			return p*compute.DrawPart + i
 		}
 	}
-	return len(weights) - 1
+	return d.bestID // not reached: target is less than the sum of the weights
 }

@@ -7,141 +7,140 @@ import (
 )
 
 // fromMass draws from the tokens that TopP keeps: those with the highest logits, as few as needed
-// for their weights to reach mass. Of equal logits, the lowest ids are kept. total is the sum of
-// all weights.
-func (d *drawing) fromMass(weights []uint64, lowest float32, mass, total uint64) int {
-	if low, high, ok := d.bracket(weights, lowest, mass, total); ok {
-		if id, ok := d.fromBracket(weights, low, high, mass); ok {
-			return id
+// for their weights to reach the share of all. Of equal logits, the lowest ids are kept. lowest is
+// the lowest logit of tokens with a weight.
+//
+// A sample says between which limits the logit lies at which the sum reaches the share. One pass
+// over the row adds up all weights and those above the limits, and lists the tokens between them.
+// Only these are compared. If the sample was wrong, another pass has limits that follow from the
+// sums of the first.
+func (d *drawing) fromMass(lowest float32, share uint32) int {
+	l := &d.memory.listed
+	top := float32(math.Inf(1))
+	low, high := d.firstLimits(lowest, share)
+	for again := false; ; again = true {
+		d.bracket(lowest, low, high)
+		mass := compute.Mass(share, l.total)
+		switch {
+		case l.above >= mass:
+			low, high = math.Nextafter32(high, top), top
+		case l.above+l.inside >= mass:
+			return d.fromListed(low, high, mass)
+		case again:
+			low, high = lowest, math.Nextafter32(low, -top)
+		default:
+			low, high = d.lowerLimits(lowest, low, mass)
 		}
 	}
+}
+
+// bracket makes a pass over the row for fromMass.
+func (d *drawing) bracket(lowest, low, high float32) {
 	m := d.memory
-	// Tokens with a weight of at most limit weigh at most total-mass together. Weights are rounded,
-	// so that they can increase a little with lower logits: only tokens with a clearly lower weight
-	// are dropped at once.
-	limit := (total - mass) / uint64(len(weights))
-	negligible := limit - min(limit, limit>>16+1)
-	m.candidates = m.candidates[:0]
-	for i, w := range weights {
-		if w > negligible {
-			m.candidates = append(m.candidates, weighed{compute.LogitKey(d.logits[i]), int32(i), w})
+	l, a := &m.listed, &m.bracket
+	l.begin(len(d.logits))
+	a.Scale, a.Lowest, a.Top, a.Low, a.High = float64(d.scale), float64(lowest), int64(d.highest), float64(low), float64(high)
+	for p := range m.parts {
+		part := d.part(p)
+		a.X, a.N, a.IDs, a.Values = &part[0], int64(len(part)), &l.ids[l.n], &l.values[l.n]
+		d.kernels.Bracket(a)
+		l.n += int(a.Count)
+		l.ends = append(l.ends, l.n)
+		l.above += a.Above
+		l.total += a.Sum
+		m.sums = append(m.sums[:p], a.Above)
+	}
+	d.weighListed(lowest)
+}
+
+// fewCompared is a number of tokens that are compared at once. Of more, the range of their logits
+// is first made smaller.
+const fewCompared = 50
+
+// fromListed draws as fromMass does. The logit at which the sum of weights reaches mass is one of
+// the listed tokens', which are those from low to high.
+func (d *drawing) fromListed(low, high float32, mass uint64) int {
+	m := d.memory
+	l := &m.listed
+	r := span{low: math.Nextafter32(low, float32(math.Inf(-1))), high: min(high, d.best), aboveLow: l.inside}
+	d.narrow(&r, l.values[:l.n], l.weights[:l.n], mass-l.above, l.inside/uint64(l.n)*fewCompared)
+	d.compare(r.low, r.high)
+	m.ordered = append(m.ordered[:0], m.candidates...)
+	rest := mass - l.above - r.aboveHigh
+	last, above := m.cut(m.ordered, rest)
+	// Of the tokens with the lowest logit that is kept, as many are kept as are needed.
+	count := (rest - above + last.weight - 1) / last.weight
+	ties := m.candidates[:0]
+	for _, t := range m.candidates {
+		if t.key == last.key && len(ties) < int(count) {
+			ties = append(ties, t)
 		}
 	}
-	target := d.draw.Target(m.keep(mass))
-	for _, t := range m.candidates {
-		if target < t.weight {
-			return int(t.id)
+	return d.fromKept(d.logits[last.id], ties, d.draw.Target(l.above+r.aboveHigh+above+count*last.weight))
+}
+
+// compare makes the listed tokens whose logits are above low, up to high, the candidates.
+func (d *drawing) compare(low, high float32) {
+	m := d.memory
+	l, a := &m.listed, &m.list
+	m.candidates = m.candidates[:0]
+	m.nearIDs, m.nearLogits = grow(m.nearIDs, compute.DrawPart+written), grow(m.nearLogits, compute.DrawPart+written)
+	a.Low, a.High, a.IDs, a.Values = float64(math.Nextafter32(low, float32(math.Inf(1)))), float64(high), &m.nearIDs[0], &m.nearLogits[0]
+	p := 0
+	for from := 0; from < l.n; from += compute.DrawPart {
+		a.X, a.N = &l.values[from], int64(min(compute.DrawPart, l.n-from))
+		d.kernels.List(a)
+		for i, index := range m.nearIDs[:a.Count] {
+			at := from + int(index)
+			for at >= l.ends[p] {
+				p++
+			}
+			m.candidates = append(m.candidates, weighed{compute.LogitKey(m.nearLogits[i]), int32(p*compute.DrawPart) + l.ids[at], uint64(l.weights[at])})
 		}
-		target -= t.weight
+	}
+}
+
+// fromKept returns the token with which the sum of weights exceeds target. The weights are those of
+// the logits above limit and of the ties, which equal it.
+func (d *drawing) fromKept(limit float32, ties []weighed, target uint64) int {
+	m := d.memory
+	l := &m.listed
+	from := 0
+	for p, end := range l.ends {
+		sum := m.sums[p] + d.aboveLimit(l.values[from:end], l.weights[from:end], limit)
+		n := 0
+		for n < len(ties) && int(ties[n].id)/compute.DrawPart == p {
+			sum += ties[n].weight
+			n++
+		}
+		if target < sum {
+			return d.reachKept(p, limit, ties[:n], target)
+		}
+		target -= sum
+		from, ties = end, ties[n:]
 	}
 	return d.bestID // not reached: target is less than the sum of the weights
 }
 
-// keep sets the weights of the candidates that are not needed to reach mass to 0. It returns the
-// sum of the other weights. Candidates must be in the order of their ids.
-func (m *scratch) keep(mass uint64) (total uint64) {
-	m.ordered = append(m.ordered[:0], m.candidates...)
-	last, above := m.cut(m.ordered, mass)
-	for i := range m.candidates {
-		switch t := &m.candidates[i]; {
-		case t.key < last.key || t.key == last.key && above >= mass:
-			t.weight = 0
-		case t.key == last.key:
-			above += t.weight
-			total += t.weight
-		default:
-			total += t.weight
-		}
+// reachKept is fromKept in a part.
+func (d *drawing) reachKept(p int, limit float32, ties []weighed, target uint64) int {
+	m, part := d.memory, d.part(p)
+	m.weights = grow(m.weights, compute.DrawPart)
+	d.weigh(part, limit, d.highest, m.weights)
+	last := -1
+	if len(ties) > 0 {
+		last = int(ties[len(ties)-1].id)
 	}
-	return total
-}
-
-const (
-	sampled     = 16  // one of this number of tokens is in the sample
-	minInSample = 500 // minimum number of tokens with about equal weights in the sample, for a good estimate
-)
-
-// bracket estimates, from a sample of tokens, between which logits the one lies at which the sum of
-// weights reaches mass. ok is false if few tokens have almost all of the weight: samples then say
-// little, but few tokens have to be compared.
-func (d *drawing) bracket(weights []uint64, lowest float32, mass, total uint64) (low, high float32, ok bool) {
-	m := d.memory
-	m.ordered = m.ordered[:0]
-	sum, squares := 0.0, 0.0
-	whole := uint64(0)
-	for i := 0; i < len(weights); i += sampled {
-		if w := weights[i]; w > 0 {
-			m.ordered = append(m.ordered, weighed{compute.LogitKey(d.logits[i]), int32(i), w})
-			sum += float64(w)
-			squares += float64(w) * float64(w)
-			whole += w
-		}
-	}
-	equal := sum * sum / squares // number of tokens of equal weight that would give the same variance
-	if !(equal >= minInSample) {
-		return 0, 0, false
-	}
-	share := float64(mass) / float64(total)
-	margin := 3.5*math.Sqrt(share*(1-share)/equal) + 0.001
-	low, high = lowest, float32(math.Inf(1))
-	if share+margin < 1 {
-		last, _ := m.cut(m.ordered, max(1, uint64((share+margin)*float64(whole))))
-		low = d.logits[last.id]
-	}
-	if share > margin {
-		m.ordered = m.ordered[:0]
-		for i := 0; i < len(weights); i += sampled {
-			if w := weights[i]; w > 0 {
-				m.ordered = append(m.ordered, weighed{compute.LogitKey(d.logits[i]), int32(i), w})
-			}
-		}
-		last, _ := m.cut(m.ordered, max(1, uint64((share-margin)*float64(whole))))
-		high = d.logits[last.id]
-	}
-	return low, high, true
-}
-
-// fromBracket draws as fromMass does, if the logit at which the sum of weights reaches mass is
-// between low and high. Otherwise, ok is false.
-func (d *drawing) fromBracket(weights []uint64, low, high float32, mass uint64) (id int, ok bool) {
-	m := d.memory
-	m.ids, m.candidates, m.sums = grow(m.ids, compute.DrawPart), m.candidates[:0], m.sums[:0]
-	above, inside := uint64(0), uint64(0)
-	for from := 0; from < len(weights); from += compute.DrawPart {
-		a := &m.bracket
-		a.X, a.Weights, a.N = &d.logits[from], &weights[from], int64(min(compute.DrawPart, len(weights)-from))
-		a.Low, a.High, a.IDs = float64(low), float64(high), &m.ids[0]
-		d.kernels.Bracket(a)
-		for _, i := range m.ids[:a.Count] {
-			at := from + int(i)
-			m.candidates = append(m.candidates, weighed{compute.LogitKey(d.logits[at]), int32(at), weights[at]})
-			inside += weights[at]
-		}
-		m.sums = append(m.sums, a.Above)
-		above += a.Above
-	}
-	if above >= mass || above+inside < mass {
-		return 0, false
-	}
-	total := above + m.keep(mass-above)
-	for _, t := range m.candidates {
-		weights[t.id] = t.weight
-		m.sums[t.id/compute.DrawPart] += t.weight
-	}
-	target := d.draw.Target(total)
-	for i, sum := range m.sums {
-		if target >= sum {
-			target -= sum
+	for i, v := range part {
+		id := p*compute.DrawPart + i
+		if v == limit && id > last {
 			continue
 		}
-		for at := i * compute.DrawPart; ; at++ {
-			if w := weights[at]; d.logits[at] >= low {
-				if target < w {
-					return at, true
-				}
-				target -= w
-			}
+		w := uint64(m.weights[i])
+		if target < w {
+			return id
 		}
+		target -= w
 	}
-	return d.bestID, true // not reached: target is less than total
+	return d.bestID // not reached: target is less than the sum of the weights
 }

@@ -1,60 +1,106 @@
 package cpu
 
-import "github.com/ingot-run/ingot/engine/compute"
+import (
+	"math"
+
+	"github.com/ingot-run/ingot/engine/compute"
+)
 
 // fromSome draws from the tokens that MinP, TopK and TopP keep.
 func (d *drawing) fromSome() int {
-	m := d.memory
 	lowest := max(lowestDrawn, d.best+d.draw.Margin())
-	if k := d.draw.TopK; k > 0 && k < len(d.logits) {
-		lowest = max(lowest, d.kth(k))
+	k := d.draw.TopK
+	if k >= len(d.logits) {
+		k = 0
 	}
 	share := d.draw.Share()
+	if k == 0 && d.draw.MinP == 0 {
+		return d.fromMass(lowest, share)
+	}
+	lowest = d.listHighest(lowest, k)
+	l := &d.memory.listed
+	d.weighListed(lowest)
+	l.total = l.inside
 	if share > 0 {
-		if id, ok := d.fromFew(lowest, share); ok {
-			return id
+		return d.fromListed(lowest, float32(math.Inf(1)), compute.Mass(share, l.total))
+	}
+	return d.fromKept(math.Nextafter32(lowest, float32(math.Inf(-1))), nil, d.draw.Target(l.total))
+}
+
+// listHighest lists the tokens that TopK and MinP keep, which are those from the returned logit on,
+// and may list some others. k is 0 without TopK, and lowest is the limit of MinP.
+func (d *drawing) listHighest(lowest float32, k int) float32 {
+	l := &d.memory.listed
+	if k == 0 {
+		d.list(lowest)
+		return lowest
+	}
+	limit := max(lowest, d.reached(lowest, k))
+	d.list(limit)
+	if l.n < k && limit > lowest {
+		limit = lowest
+		d.list(limit)
+	}
+	if l.n > k {
+		limit = d.kth(k)
+	}
+	return limit
+}
+
+// reached returns a logit that probably at least k tokens reach, but not many more.
+func (d *drawing) reached(lowest float32, k int) float32 {
+	m := d.memory
+	if k > min(len(m.parts), maxInserted) {
+		d.takeSample()
+		return d.sampledLimit(lowest, k)
+	}
+	m.bests = m.bests[:0]
+	for _, part := range m.parts {
+		m.bests = append(m.bests, part.best)
+	}
+	return m.kth(m.bests, k)
+}
+
+// list lists the tokens whose logits are at least low.
+func (d *drawing) list(low float32) {
+	m := d.memory
+	l, a := &m.listed, &m.list
+	l.begin(len(d.logits))
+	a.Low, a.High = float64(low), math.Inf(1)
+	for p := range m.parts {
+		if m.parts[p].best >= low {
+			part := d.part(p)
+			a.X, a.N, a.IDs, a.Values = &part[0], int64(len(part)), &l.ids[l.n], &l.values[l.n]
+			d.kernels.List(a)
+			l.n += int(a.Count)
 		}
+		l.ends = append(l.ends, l.n)
+		m.sums = append(m.sums[:p], 0)
 	}
-	m.weights = grow(m.weights, len(d.logits))
-	weights := m.weights[:len(d.logits)]
-	m.sums = m.sums[:0]
-	total := uint64(0)
-	for from := 0; from < len(d.logits); from += compute.DrawPart {
-		to := min(from+compute.DrawPart, len(d.logits))
-		sum := d.weigh(from, to, lowest, d.highest, weights[from:to])
-		m.sums = append(m.sums, sum)
-		total += sum
-	}
-	if share > 0 {
-		return d.fromMass(weights, lowest, compute.Mass(share, total), total)
-	}
-	target := d.draw.Target(total)
-	for i, sum := range m.sums {
-		if target < sum {
-			from := i * compute.DrawPart
-			return from + reach(weights[from:min(from+compute.DrawPart, len(weights))], target)
-		}
-		target -= sum
-	}
-	return d.bestID // not reached: target is less than total
 }
 
 // maxInserted is the maximum number of highest logits that are found by insertion into a list.
 const maxInserted = 128
 
-// kth returns the k-th highest logit.
+// kth returns the k-th highest of the listed logits.
 func (d *drawing) kth(k int) float32 {
 	m := d.memory
-	if k > maxInserted {
-		m.candidates = m.candidates[:0]
-		for i, l := range d.logits {
-			m.candidates = append(m.candidates, weighed{compute.LogitKey(l), int32(i), 1})
-		}
-		cut, _ := m.cut(m.candidates, uint64(k))
-		return d.logits[cut.id]
+	values := m.listed.values[:m.listed.n]
+	if k <= maxInserted {
+		return m.kth(values, k)
 	}
+	m.ordered = m.ordered[:0]
+	for i, v := range values {
+		m.ordered = append(m.ordered, weighed{compute.LogitKey(v), int32(i), 1})
+	}
+	cut, _ := m.cut(m.ordered, uint64(k))
+	return values[cut.id]
+}
+
+// kth returns the k-th highest of the values.
+func (m *scratch) kth(values []float32, k int) float32 {
 	m.highestIDs, m.highestValues = grow(m.highestIDs, maxInserted), grow(m.highestValues, maxInserted)
-	insertBest(m.highestIDs[:k], m.highestValues[:k], d.logits)
+	insertBest(m.highestIDs[:k], m.highestValues[:k], values)
 	return m.highestValues[k-1]
 }
 

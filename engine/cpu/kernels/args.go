@@ -123,26 +123,51 @@ type PeakArgs struct {
 }
 
 // WeighArgs computes the weights of N logits, which are finite or -Inf, as compute.Weigh and
-// compute.FixedWeight do.
+// compute.FixedWeight do. No logit has a higher exponent than Top. Weights are whole numbers of at
+// most 25 significant bits, so they are exact in float32.
 type WeighArgs struct {
 	X      *float32
 	N      int64
-	Scale  float64 // a float32
-	Lowest float64 // a float32; lower logits have the weight 0
-	Top    int64   // exponent of the highest logit of the row
-	Out    *uint64 // [N] the weights; nil to compute only their sum
-	Sum    uint64  // the result: the sum of the weights
+	Scale  float64  // a float32
+	Lowest float64  // a float32 above -Inf; lower logits have the weight 0
+	Top    int64    // exponent of the highest logit of the row
+	Out    *float32 // [N] the weights; nil to compute only their sum
+	Sum    uint64   // the result: the sum of the weights
 }
 
-// BracketArgs adds up the weights of the values above High, and lists the values from Low to High.
+// ListArgs lists the values from Low to High.
+type ListArgs struct {
+	X         *float32
+	N         int64
+	Low, High float64  // float32s; Low is above -Inf
+	IDs       *int32   // [N+16] receives the indices of these values, ascending
+	Values    *float32 // [N+16] receives these values
+	Count     int64    // result: the number of these values
+}
+
+// BracketArgs adds up the weights of N logits, and those of the logits above High, and lists the
+// logits from Low to High. Weights are those of WeighArgs.
 type BracketArgs struct {
 	X         *float32
-	Weights   *uint64 // [N]
-	N         int64
-	Low, High float64 // float32s
-	IDs       *int32  // [N] receives the indices of values from Low to High, ascending
-	Count     int64   // result: the number of these indices
-	Above     uint64  // result: the sum of the weights of values above High
+	N         int64 // at most 65,536
+	Scale     float64
+	Lowest    float64
+	Top       int64
+	Low, High float64 // as in ListArgs, and so are the next fields
+	IDs       *int32
+	Values    *float32
+	Count     int64
+	Sum       uint64 // result: the sum of all weights
+	Above     uint64 // result: the sum of the weights of logits above High
+}
+
+// AboveArgs adds up the weights of the values above Limit.
+type AboveArgs struct {
+	X       *float32
+	Weights *float32 // [N] as in WeighArgs
+	N       int64
+	Limit   float64 // a float32
+	Sum     uint64  // the result
 }
 
 // RotateArgs rotates the pairs of each head of Src by the cosines and sines of Angles, and writes

@@ -33,7 +33,9 @@ type Set struct {
 	Highest  func(*HighestArgs)
 	Peak     func(*PeakArgs)
 	Weigh    func(*WeighArgs)
+	List     func(*ListArgs)
 	Bracket  func(*BracketArgs)
+	Above    func(*AboveArgs)
 
 	// Scores and Values for keys and values of float16.
 	ScoresF16 func(*ScoresArgs)
@@ -55,6 +57,7 @@ func compiled(level string, call func(offset uintptr, args unsafe.Pointer), offs
 		Scores: kernel[ScoresArgs](c, "scores"), Values: kernel[ValuesArgs](c, "values"), Softmax: kernel[SoftmaxArgs](c, "softmax"),
 		Rotate: kernel[RotateArgs](c, "rotate"), Highest: kernel[HighestArgs](c, "highest"),
 		Peak: kernel[PeakArgs](c, "peak"), Weigh: kernel[WeighArgs](c, "weigh"), Bracket: kernel[BracketArgs](c, "bracket"),
+		List: kernel[ListArgs](c, "list"), Above: kernel[AboveArgs](c, "above"),
 		ScoresF16: kernel[ScoresArgs](c, "scores_f16"), ValuesF16: kernel[ValuesArgs](c, "values_f16"),
 		FromF16: kernel[ConvertArgs](c, "from_f16"), ToF16: kernel[ConvertArgs](c, "to_f16"),
 		FromQ80: kernel[ConvertArgs](c, "from_q8_0"), ToQ80: kernel[ConvertArgs](c, "to_q8_0"),

@@ -24,7 +24,9 @@ var portable = Set{
 	Highest:   highest,
 	Peak:      peak,
 	Weigh:     weigh,
+	List:      list,
 	Bracket:   bracket,
+	Above:     above,
 	Rotate:    rotate,
 	FromF16:   func(a *ConvertArgs) { fromType(a, gguf.TypeF16) },
 	ToF16:     func(a *ConvertArgs) { toType(a, gguf.TypeF16) },
@@ -187,33 +189,60 @@ func peak(a *PeakArgs) {
 
 func weigh(a *WeighArgs) {
 	a.Sum = 0
-	var out []uint64
+	var out []float32
 	if a.Out != nil {
-		out = unsafe.Slice(a.Out, a.N)
+		out = from(a.Out, a.N)
 	}
 	for i, v := range from(a.X, a.N) {
-		w := uint64(0)
-		if float64(v) >= a.Lowest {
-			mantissa, exponent := compute.Weigh(v, float32(a.Scale))
-			w = compute.FixedWeight(mantissa, exponent, int32(a.Top))
-		}
+		w := weightOf(v, a.Scale, a.Lowest, a.Top)
 		if out != nil {
-			out[i] = w
+			out[i] = float32(w)
 		}
 		a.Sum += w
 	}
 }
 
-func bracket(a *BracketArgs) {
-	weights, ids := unsafe.Slice(a.Weights, a.N), unsafe.Slice(a.IDs, a.N)
-	a.Count, a.Above = 0, 0
+func weightOf(v float32, scale, lowest float64, top int64) uint64 {
+	if float64(v) < lowest {
+		return 0
+	}
+	mantissa, exponent := compute.Weigh(v, float32(scale))
+	return compute.FixedWeight(mantissa, exponent, int32(top))
+}
+
+func list(a *ListArgs) {
+	ids, values := unsafe.Slice(a.IDs, a.N), from(a.Values, a.N)
+	a.Count = 0
 	for i, v := range from(a.X, a.N) {
+		if float64(v) >= a.Low && float64(v) <= a.High {
+			ids[a.Count], values[a.Count] = int32(i), v
+			a.Count++
+		}
+	}
+}
+
+func bracket(a *BracketArgs) {
+	ids, values := unsafe.Slice(a.IDs, a.N), from(a.Values, a.N)
+	a.Count, a.Sum, a.Above = 0, 0, 0
+	for i, v := range from(a.X, a.N) {
+		w := weightOf(v, a.Scale, a.Lowest, a.Top)
+		a.Sum += w
 		switch {
 		case float64(v) > a.High:
-			a.Above += weights[i]
+			a.Above += w
 		case float64(v) >= a.Low:
-			ids[a.Count] = int32(i)
+			ids[a.Count], values[a.Count] = int32(i), v
 			a.Count++
+		}
+	}
+}
+
+func above(a *AboveArgs) {
+	a.Sum = 0
+	weights := from(a.Weights, a.N)
+	for i, v := range from(a.X, a.N) {
+		if float64(v) > a.Limit {
+			a.Sum += uint64(weights[i])
 		}
 	}
 }

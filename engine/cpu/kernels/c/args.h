@@ -117,21 +117,43 @@ struct weigh_args {
   const float *x;
   int64_t n;
   double scale;
-  double lowest;    // values below this have no weight
-  int64_t top;      // exponent of the highest value of the row
-  uint64_t *out;    // [n] weights; null to compute only their sum
-  uint64_t sum;     // result
+  double lowest;  // values below this have no weight
+  int64_t top;    // exponent of the highest value of the row
+  float *out;     // [n] weights; null to compute only their sum
+  uint64_t sum;   // result
+};
+
+struct list_args {
+  const float *x;
+  int64_t n;
+  double low;
+  double high;
+  int32_t *ids;    // [n+16] receives the indices of values from low to high
+  float *values;   // [n+16] receives these values
+  int64_t count;   // result: number of these values
 };
 
 struct bracket_args {
   const float *x;
-  const uint64_t *weights;  // [n]
-  int64_t n;
+  int64_t n;       // at most 65536
+  double scale;    // as in weigh_args
+  double lowest;   // as in weigh_args
+  int64_t top;     // as in weigh_args
   double low;
   double high;
-  int32_t *ids;    // receives the indices of values from low to high, at most n
-  int64_t count;   // result: number of these indices
+  int32_t *ids;    // [n+16] receives the indices of values from low to high
+  float *values;   // [n+16] receives these values
+  int64_t count;   // result: number of these values
+  uint64_t sum;    // result: sum of all weights
   uint64_t above;  // result: sum of the weights of values above high
+};
+
+struct above_args {
+  const float *x;
+  const float *weights;
+  int64_t n;
+  double limit;
+  uint64_t sum;  // result: sum of the weights of values above limit
 };
 
 struct rotate_args {
