@@ -31,6 +31,7 @@ type settings struct {
 	ingot, model        string
 	rows, atOnce, turns int
 	tokens              int
+	kinds               string
 }
 
 func main() {
@@ -42,6 +43,7 @@ func main() {
 	flag.IntVar(&s.atOnce, "concurrency", 64, "number of rows at once")
 	flag.IntVar(&s.tokens, "tokens", 200, "maximum number of tokens of an answer")
 	flag.IntVar(&s.turns, "turns", 3, "number of runs of which the median is taken")
+	flag.StringVar(&s.kinds, "kinds", "repetitive,random,changing,code,mixed", "the kinds of rows, separated by commas")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := s.run(ctx, flag.Args())
@@ -68,6 +70,9 @@ func (s *settings) run(ctx context.Context, files []string) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	fmt.Println("| rows | options | tokens/s without drafts | with drafts | accepted |\n|---|---|--:|--:|--:|")
 	for _, kind := range kinds {
+		if !slices.Contains(strings.Split(s.kinds, ","), kind.name) {
+			continue
+		}
 		for _, options := range sampling {
 			path := filepath.Join(dir, kind.name+"-"+options.name+".jsonl")
 			if err := s.write(path, kind.prompt, options.temperature, prose, code); err != nil {
