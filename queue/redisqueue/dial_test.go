@@ -1,10 +1,13 @@
 package redisqueue_test
 
 import (
+	"bytes"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -34,6 +37,20 @@ func TestDial(t *testing.T) {
 	_, _, err = redisqueue.Dial(t.Context(), "redis://127.0.0.1:1", 1, nil) // a port that no test can be given
 	require.ErrorContains(t, err, "reach redis at 127.0.0.1:1: ")
 	require.ErrorContains(t, err, "(is it running there?)")
+}
+
+// What the Redis client logs is of no interest to users: its important parts are errors too.
+func TestTheClientLogsAtDebugLevel(t *testing.T) { // it replaces the default logger
+	before := slog.Default()
+	t.Cleanup(func() { slog.SetDefault(before) })
+	var log bytes.Buffer
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	synctest.Test(t, func(t *testing.T) { // the client's pauses take no time
+		_, _, err := redisqueue.Dial(t.Context(), "redis://127.0.0.1:1?max_retries=-1", 1, nil) // a port that no test can be given
+		require.ErrorContains(t, err, "reach redis at 127.0.0.1:1: ")
+	})
+	require.Contains(t, log.String(), `from="redis client"`)
+	require.Equal(t, strings.Count(log.String(), "\n"), strings.Count(log.String(), "level=DEBUG"))
 }
 
 // If a server refuses the URL, the error names what to change in it.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -302,4 +303,48 @@ func TestResultsWaitForOthers(t *testing.T) {
 	begun := time.Now()
 	f.wait()
 	require.GreaterOrEqual(t, time.Since(begun), maxPause, "without a signal, the pause ends by itself")
+}
+
+// The result that completes a group, or the last one of the running rows, ends the wait of those
+// before it.
+func TestTheLastResultOfAGroupEndsTheWait(t *testing.T) {
+	t.Parallel()
+	const group = 3 // three quarters of the rows ahead
+	for _, c := range []struct {
+		name          string
+		held, results int
+		text          int // bytes of each result
+		waits         time.Duration
+	}{
+		{"too few results", 8, group - 1, 1, maxPause},
+		{"a group", 8, group, 1, 0},
+		{"all rows that run", 2, 2, 1, 0},
+		{"large results", 8, 2, maxGroupBytes / 2, 0},
+		{"results that are not large enough", 8, 2, maxGroupBytes/2 - 1, maxPause},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &feed{
+				wake: make(chan struct{}, 1), full: make(chan struct{}, 1),
+				capacity: capacity{running: 16, prefetch: 4, held: c.held, mean: time.Hour},
+			}
+			require.Equal(t, group, f.capacity.group())
+			begun := time.Now()
+			ctx, cancel := context.WithCancel(t.Context())
+			var waiting sync.WaitGroup
+			waiting.Go(func() {
+				f.wait()
+				require.Equal(t, c.waits, time.Since(begun), c.name)
+				cancel() // nothing records the results
+			})
+			synctest.Wait()
+			for range c.results {
+				waiting.Go(func() {
+					_, err := f.record(ctx, &recorder{since: begun}, toRecord{result: queue.Result{Text: make([]byte, c.text)}})
+					require.ErrorIs(t, err, context.Canceled)
+				})
+			}
+			waiting.Wait()
+			require.Len(t, f.wake, 1)
+		})
+	}
 }

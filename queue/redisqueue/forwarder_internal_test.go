@@ -56,3 +56,34 @@ func TestForwardLeavesARowThatIsPassedOnMeanwhile(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n)
 }
+
+// A worker with a long context takes rows that were passed on before others, and no more than it
+// asked for.
+func TestRowsThatArePassedOnAreTakenFirstAndOneByOne(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	ctx := t.Context()
+	name := queueName("m", queue.Default)
+	for _, id := range []string{"b:2", "b:3"} {
+		require.NoError(t, f.queue.rdb.LRem(ctx, asynqKey(name, "pending"), 0, id).Err())
+		require.NoError(t, f.queue.rdb.ZAdd(ctx, asynqKey(name, "retry"), redis.Z{Score: 1, Member: id}).Err())
+		require.NoError(t, f.queue.rdb.ZAdd(ctx, longerKey(name), redis.Z{Score: 64, Member: id}).Err())
+	}
+	take := func(context, n int) (ids []string) {
+		c := with(takeScript, "queues", name, "context", context).rows(n, "order")
+		for range n {
+			c.add("1")
+		}
+		list, err := f.queue.run(ctx, c).Slice()
+		require.NoError(t, err)
+		for _, item := range list {
+			ids = append(ids, item.([]any)[1].(string))
+		}
+		return ids
+	}
+	require.Equal(t, []string{"b:2"}, take(65, 1))
+	require.Equal(t, []string{"b:1"}, take(64, 3), "the context is as short as that of the worker before")
+	require.Equal(t, []string{"b:3"}, take(65, 3))
+	require.Equal(t, []string{"b:3", "b:1", "b:2"}, f.queue.rdb.LRange(ctx, asynqKey(name, "active"), 0, -1).Val())
+	require.Zero(t, f.queue.rdb.Exists(ctx, longerKey(name), asynqKey(name, "retry")).Val())
+}
