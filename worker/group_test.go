@@ -15,6 +15,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/queue/memqueue"
 	"github.com/ingot-run/ingot/queue/redisqueue"
 	"github.com/ingot-run/ingot/queue/redistest"
 )
@@ -105,4 +106,26 @@ func TestADeviceThatFailsEndsTheWorker(t *testing.T) {
 	s, err := q.Status(t.Context(), "b")
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 0}, []int{s.Done, s.Failed})
+}
+
+// The number of the device is part of names and metrics only if there are several devices.
+func TestAWorkerOfOneDevice(t *testing.T) {
+	t.Parallel()
+	c := Config{Name: "host:1", Logger: slog.New(slog.DiscardHandler)}
+	g, err := NewGroup([]Device{{3, microLlama(t)}}, memqueue.New(), c)
+	require.NoError(t, err)
+	require.Equal(t, "host:1", g.workers[0].config.Name)
+	metrics, err := g.registry.Gather()
+	require.NoError(t, err)
+	require.NotEmpty(t, metrics)
+	for _, family := range metrics {
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				require.NotEqual(t, "device", label.GetName(), family.GetName())
+			}
+		}
+	}
+	require.NoError(t, g.each(func(*Worker, context.Context) error { return nil })(t.Context()))
+	failed := errors.New("no disk")
+	require.Equal(t, failed, g.each(func(*Worker, context.Context) error { return failed })(t.Context()), "without the worker's name")
 }
