@@ -63,3 +63,52 @@ func TestAWindowIsFound(t *testing.T) {
 	delete(p.known[0], forgotten[0])
 	require.Zero(t, p.NewTable().Adopt(tokens))
 }
+
+// The pages of a window are counted for every position at which it can begin.
+func TestPagesOfAWindowAtEveryPosition(t *testing.T) {
+	t.Parallel()
+	for window := 1; window <= 12; window++ {
+		g := Groups{Full: 2, Sliding: 3, Window: window}
+		for pageSize := 1; pageSize <= 5; pageSize++ {
+			for rows := 1; rows <= 7; rows++ {
+				most := 0
+				for at := 50; at < 50+pageSize; at++ { // position of the first row
+					from, last := at+1-window, at+rows-1
+					require.Equal(t, from, g.first(at))
+					most = max(most, last/pageSize-from/pageSize+1)
+				}
+				all := (100 + pageSize - 1) / pageSize
+				require.Equal(t, 2*all+3*most, g.Pages(100, rows, pageSize))
+				if rows == 1 {
+					require.Equal(t, most*pageSize, g.WindowRoom(pageSize))
+				}
+			}
+		}
+		require.Zero(t, g.first(window-1))
+		require.Zero(t, g.first(0))
+		require.Equal(t, 1, g.first(window))
+	}
+}
+
+// Every sequence can have a page that is partly filled, but none has more pages than a sequence of
+// the maximum length, or of a whole window.
+func TestPagesOfSeveralSequences(t *testing.T) {
+	t.Parallel()
+	const page = 4
+	for _, c := range []struct {
+		groups                                Groups
+		sequences, positions, windowed, limit int
+		want                                  int
+	}{
+		{Groups{}, 3, 20, 0, 100, 5 + 3},
+		{Groups{}, 3, 23, 0, 100, 5 + 3},
+		{Groups{}, 3, 24, 0, 100, 6 + 3},
+		{Groups{}, 3, 24, 0, 8, 3 * 2}, // a sequence has two pages at most
+		{Groups{}, 3, 24, 0, 9, 6 + 3},
+		{Groups{Full: 2}, 3, 20, 0, 100, 2 * (5 + 3)},
+		{Groups{Full: 1, Sliding: 2, Window: 6}, 3, 40, 20, 100, 10 + 3 + 2*(5+3)},
+		{Groups{Full: 1, Sliding: 2, Window: 6}, 3, 40, 40, 100, 10 + 3 + 2*3*3}, // a window has three pages at most
+	} {
+		require.Equal(t, c.want, c.groups.Together(c.sequences, c.positions, c.windowed, c.limit, page), "%+v", c)
+	}
+}

@@ -126,12 +126,9 @@ func (p *Pool) drop(id int32) {
 }
 
 // learn registers a page of a group under a key. id is the page's number, and before is the key of
-// the previous page. If the page is already registered, or another page in a table under the same
-// key, nothing changes. The page replaces one in no table, which would be evicted sooner.
+// the previous page. If another page in a table is registered under the key, nothing changes. The
+// page replaces one in no table, which would be evicted sooner.
 func (p *Pool) learn(group int, id int32, key, before Key) {
-	if p.pages[id].isKnown {
-		return
-	}
 	if other, ok := p.known[group][key]; ok {
 		if p.pages[other].tables > 0 {
 			return
@@ -158,15 +155,12 @@ func (p *Pool) knows(key Key, sliding bool) bool {
 }
 
 // reusable returns how many pages a table can take from the cache. have is the number of pages that
-// the table has already. keys has the keys of the next pages of the table's text. In full groups,
-// every page that is taken must be known. In sliding groups, only some of these pages must be
-// known: those in the window of the first position after the taken pages.
+// the table has already. keys has the keys of the next pages of the table's text that all full
+// groups know. In sliding groups, only some of the pages that are taken must be known: those in the
+// window of the first position after them.
 func (p *Pool) reusable(have int, keys []Key) (n int) {
 	window := 0 // from this page on, sliding groups have every page, either in the table or in the cache
 	for i, key := range keys {
-		if !p.knows(key, false) {
-			return n
-		}
 		pages := have + i + 1
 		if !p.knows(key, true) {
 			window = pages

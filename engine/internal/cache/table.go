@@ -50,9 +50,7 @@ func (t *Table) Adopt(tokens []int32) (positions int) {
 		}
 	}
 	keys := p.keys[:p.reusable(t.known, p.keys)]
-	if len(keys) > 0 {
-		t.Slide((t.known + len(keys)) * p.pageSize)
-	}
+	t.Slide((t.known + len(keys)) * p.pageSize)
 	for _, key := range keys {
 		for g := range t.pages {
 			id := int32(0)
@@ -84,7 +82,6 @@ func (t *Table) Slide(position int) {
 	for page := t.first; page < min(end, len(t.pages[0])); page++ {
 		for g := groups.Full; g < len(t.pages); g++ {
 			t.pool.drop(t.pages[g][page])
-			t.pages[g][page] = 0
 			t.held--
 			if t.shared[page] {
 				t.adopted--
