@@ -108,14 +108,8 @@ func (n *nvidia) splitsOf(o *attention) splitRange {
 	positions := n.batch.Positions[:rows]
 	first := shape.First(int(slices.Min(positions))) / nvidiaSplitKeys
 	count := int(slices.Max(positions))/nvidiaSplitKeys + 1 - first
-	joined := count * shape.ValueDim // values that a threadgroup of the next product joins
-	if !o.latent() {
-		joined *= shape.Heads
-	}
-	switch {
-	case count == 1, count == 2 && joined > maxFusedJoin, // the join would be a dispatch of its own, which takes longer than another split
-		n.countPairTiles(shape.Heads/shape.KVHeads, 0)*shape.KVHeads >= busyTiles,
-		rows*shape.Heads*count*(shape.ValueDim+partHeader)*4 > n.scratch.bytes:
+	if count == 1 || n.countPairTiles(shape.Heads/shape.KVHeads, 0)*shape.KVHeads >= busyTiles ||
+		rows*shape.Heads*count*(shape.ValueDim+partHeader)*4 > n.scratch.bytes {
 		return splitRange{}
 	}
 	return splitRange{first, count}

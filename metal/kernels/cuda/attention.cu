@@ -58,14 +58,14 @@ __device__ inline void warm(const uchar* page, const uint* rows, uint row_bytes,
 template <class P, int V, bool Alone>
 __device__ inline void attend(const float* q, const uchar* keys, const uchar* values, const Slot* slots, const int* tables, const PairTile* tiles,
                               const float* sinks, float* parts, float* dst, const AttentionArgs& args) {
-    enum { shares = warps / V, share_keys = split_keys / shares };
+    enum { shares = warps / V, share_keys = split_keys / shares, kept = 32 / shares };
     extern __shared__ uint4 shared[];
     float* scores = (float*)shared;                                       // [pairs][score_stride]
     ushort* weights = (ushort*)(scores + pairs * score_stride);           // [pairs][weight_stride]
     uint* rows = (uint*)(weights + pairs * weight_stride);                // [split_keys] rows of the pages
     float* split_m = (float*)(rows + split_keys);                         // [pairs]
     float* split_l = split_m + pairs;                                     // [pairs]
-    float* sums = split_l + pairs;                                        // [shares][pairs][64·V] if shares > 1
+    float* sums = split_l + pairs;                                        // [warps][32][32 lanes] if shares > 1
     ushort* query = (ushort*)(sums + (shares > 1 ? shares * pairs * 64 * V : 0)); // [pairs][query_stride]
 
     uint tid = threadIdx.x, lane = tid % 32, warp = tid / 32, r = lane / 4, c = lane % 4;
@@ -91,13 +91,15 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
     uint key_bytes = P::row_bytes(args.key_dim), value_bytes = args.latent != 0 ? key_bytes : P::row_bytes(args.value_dim);
     if (Alone && P::aligned != 0) {
         __syncthreads();
-        warm(keys, rows, key_bytes, min(slots[tile.row].position, end) - min(slots[tile.row].position, begin));
+        uint known = min(slots[tile.row].position, end) - min(slots[tile.row].position, begin);
+        warm(keys, rows, key_bytes, known);
+        if (args.latent == 0) warm(values, rows, value_bytes, known);
     }
     wait_for_previous();
 
     // A warp stages the queries of two pairs. It issues the reads of many values before it uses the
     // first.
-    enum { together = 5 };
+    enum { together = V == 8 ? 5 : V == 4 ? 2 : 1 };
     for (uint first = 4 * lane; first < padded; first += 128 * together) {
         float4 v[2][together];
         UNROLL for (uint i = 0; i < 2 * together; i++) {
@@ -110,11 +112,19 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
             if (at < padded) *(uint2*)(query + (2 * warp + i / together) * stride + at) = make_uint2(two_halves(x.x, x.y), two_halves(x.z, x.w));
         }
     }
+    // Of a warp's 16 pairs by 64 values, a lane has 8 neighbouring values of two pairs in each of
+    // two places: 32 in all. If several warps share these sums, each finishes some of them; its
+    // i-th one belongs to value value_of(i) of pair pair_of(i).
+    auto quarter_of = [&](uint i) { return (warp / V * kept + i) / 8; };
+    auto upper_of = [&](uint i) { return quarter_of(i) >= 2; };
+    auto pair_of = [&](uint i) { return r + quarter_of(i) / 2 * 8; };
+    auto value_of = [&](uint i) { return warp % V * 64 + 8 * (2 * c + quarter_of(i) % 2) + (warp / V * kept + i) % 8; };
+    auto part_of = [&](uint pair) { return parts + ((ulong(row_of(pair)) * args.heads + head_of(pair)) * args.splits + blockIdx.z) * (args.value_dim + part_header); };
     uint value_share = warp / V, value_first = warp % V * 64 + 8 * r; // a lane has 8 neighbouring values
     if (value_first >= args.value_dim) value_first = 0; // the lane has none, and its results are not used
-    float m[2], l[2] = {0, 0}, total[8][4];
+    float m[2], l[2] = {0, 0}, total[kept];
     m[0] = m[1] = lowest();
-    UNROLL for (uint i = 0; i < 32; i++) total[i / 4][i % 4] = 0;
+    UNROLL for (uint i = 0; i < kept; i++) total[i] = 0;
 
     for (uint split = begin; split < end; split += split_keys) {
         if (split > begin) {
@@ -141,7 +151,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
             multiply_halves(to[0], q0.z, q1.z, q0.w, q1.w, k0.z, k0.w);
             multiply_halves(to[1], q0.z, q1.z, q0.w, q1.w, k1.z, k1.w);
         };
-#pragma unroll (Alone ? 9 : 3)
+#pragma unroll 2
         for (uint d = 0; d + 64 <= args.key_dim; d += 64) {
             add(d, score[0]);
             add(d + 32, score[1]);
@@ -180,7 +190,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         // Weighted values: a warp takes 64 values. Value 8r+t is column r of matrix t.
         float sum[8][4];
         UNROLL for (uint i = 0; i < 32; i++) sum[i / 4][i % 4] = 0;
-#pragma unroll (Alone ? 8 : 2)
+#pragma unroll 2
         for (uint k = value_share * share_keys; k < (value_share + 1) * share_keys; k += 16) {
             uint4 v[4];
             UNROLL for (uint i = 0; i < 4; i++) {
@@ -196,46 +206,51 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
                 multiply_halves(sum[t], a0, a1, a2, a3, __byte_perm(x[0], x[1], take), __byte_perm(x[2], x[3], take));
             }
         }
-        if (shares > 1) { // the first of the warps among which the positions are divided adds their sums
-            UNROLL for (uint i = 0; i < 32; i++) sums[(value_share * pairs + r + i / 2 % 2 * 8) * (64 * V) + warp % V * 64 + 8 * (2 * c + i % 2) + i / 4] = sum[i / 4][i % 4];
+        float own[kept]; // the sums that this warp finishes; see pair_of and value_of
+        if constexpr (shares == 1) {
+            UNROLL for (uint i = 0; i < kept; i++) own[i] = sum[i % 8][i / 8];
+        } else { // the warps among which the positions are divided add their sums, each a part of them
+            UNROLL for (uint i = 0; i < 32; i++) sums[(warp * 32 + i) * 32 + lane] = sum[i % 8][i / 8];
             __syncthreads();
-            if (value_share == 0) {
-                UNROLL for (uint i = 0; i < 32; i++) {
-                    const float* from = sums + (r + i / 2 % 2 * 8) * (64 * V) + warp % V * 64 + 8 * (2 * c + i % 2) + i / 4;
-                    for (uint share = 1; share < shares; share++) sum[i / 4][i % 4] += from[share * pairs * 64 * V];
-                }
+            const float* from = sums + (warp % V * 32 + value_share * kept) * 32 + lane;
+            UNROLL for (uint i = 0; i < kept; i++) {
+                own[i] = from[32 * i];
+                UNROLL for (uint share = 1; share < shares; share++) own[i] += from[32 * (share * V * 32 + i)];
             }
         }
-        if (value_share > 0) continue;
-        UNROLL for (uint h = 0; h < 2; h++) {
-            uint pair = r + 8 * h;
-            if (!Alone) {
+        if constexpr (Alone) {
+            if (warp == 0 && lane < tile.count) {
+                float* part = part_of(lane);
+                part[0] = split_m[lane], part[1] = split_l[lane];
+            }
+            UNROLL for (uint i = 0; i < kept; i += 4) {
+                uint pair = pair_of(i), d = value_of(i);
+                if (pair < tile.count && d < args.value_dim) *(float4*)(part_of(pair) + part_header + d) = make_float4(own[i], own[i + 1], own[i + 2], own[i + 3]);
+            }
+        } else {
+            float so_far[2], by[2];
+            UNROLL for (uint h = 0; h < 2; h++) {
+                uint pair = r + 8 * h;
                 Joined j = join(m[h], split_m[pair]);
-                m[h] = j.m;
+                m[h] = j.m, so_far[h] = j.so_far, by[h] = j.split;
                 l[h] = fmaf(l[h], j.so_far, split_l[pair] * j.split);
-                UNROLL for (uint i = 0; i < 16; i++) {
-                    float& to = total[i / 2][2 * h + i % 2];
-                    to = fmaf(to, j.so_far, sum[i / 2][2 * h + i % 2] * j.split);
-                }
-            } else if (pair < tile.count) {
-                float* part = parts + ((ulong(row_of(pair)) * args.heads + head_of(pair)) * args.splits + blockIdx.z) * (args.value_dim + part_header);
-                if (c == 0 && warp == 0) part[0] = split_m[pair], part[1] = split_l[pair];
-                UNROLL for (uint i = 0; i < 16; i++) {
-                    uint d = warp % V * 64 + 8 * (2 * c + i / 8) + i % 8;
-                    if (d < args.value_dim) part[part_header + d] = sum[i % 8][2 * h + i / 8];
-                }
+            }
+            UNROLL for (uint i = 0; i < kept; i++) {
+                bool upper = upper_of(i);
+                total[i] = fmaf(total[i], upper ? so_far[1] : so_far[0], own[i] * (upper ? by[1] : by[0]));
             }
         }
     }
     if constexpr (!Alone) {
-        UNROLL for (uint h = 0; h < 2; h++) {
-            uint pair = r + 8 * h;
-            if (pair >= tile.count || value_share > 0) continue;
-            float* to = dst + ulong(row_of(pair)) * args.dst_stride + head_of(pair) * args.value_dim;
-            Joined j = join_sink(m[h], args.sinks != 0 ? sinks[head_of(pair)] : lowest(), l[h]);
-            UNROLL for (uint i = 0; i < 16; i++) {
-                uint d = warp % V * 64 + 8 * (2 * c + i / 8) + i % 8;
-                if (d < args.value_dim) to[d] = total[i % 8][2 * h + i / 8] * j.so_far / l[h];
+        float so_far[2];
+        UNROLL for (uint h = 0; h < 2; h++) so_far[h] = join_sink(m[h], args.sinks != 0 ? sinks[head_of(r + 8 * h)] : lowest(), l[h]).so_far;
+        UNROLL for (uint i = 0; i < kept; i += 4) {
+            uint pair = pair_of(i), d = value_of(i);
+            bool upper = upper_of(i);
+            float by = upper ? so_far[1] : so_far[0], all = upper ? l[1] : l[0];
+            if (pair < tile.count && d < args.value_dim) {
+                write_four(dst + ulong(row_of(pair)) * args.dst_stride + head_of(pair) * args.value_dim + d,
+                           make_float4(total[i] * by / all, total[i + 1] * by / all, total[i + 2] * by / all, total[i + 3] * by / all));
             }
         }
     }
