@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-run/ingot/engine/enginetest"
 	"github.com/ingot-run/ingot/engine/generation"
 
 	"github.com/stretchr/testify/require"
@@ -38,7 +39,10 @@ func families(tb testing.TB) map[string]string {
 	return paths
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	enginetest.GiveCosts()
+	goleak.VerifyTestMain(m)
+}
 
 // open opens a model on the CPU backend and closes it at the end of the test.
 func open(t testing.TB, path string, opts engine.Options) *engine.Engine {

@@ -9,9 +9,24 @@ import (
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/compute/computetest"
+	"github.com/ingot-run/ingot/engine/enginetest"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/emulator"
 )
+
+// TestMain lets engines measure steps on GPUs, but not on the emulator, which is slow.
+func TestMain(m *testing.M) {
+	emulatorOnly := true
+	for _, open := range gpus {
+		if _, err := open(); err == nil {
+			emulatorOnly = false
+		}
+	}
+	if emulatorOnly {
+		enginetest.GiveCosts()
+	}
+	os.Exit(m.Run())
+}
 
 // long reports whether tests may take minutes. If not, they compute less, since the emulator is
 // slow.

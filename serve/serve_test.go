@@ -19,6 +19,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/enginetest"
 	"github.com/ingot-run/ingot/serve"
 )
 
@@ -35,6 +36,7 @@ func open(name string) (*engine.Engine, error) {
 var shared = sync.OnceValues(func() (*engine.Engine, error) { return open("tiny-glm.q8_0.gguf") })
 
 func TestMain(m *testing.M) {
+	enginetest.GiveCosts()
 	code := m.Run()
 	if eng, err := shared(); err == nil {
 		eng.Close()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/enginetest"
 	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/queue/redisqueue"
 	"github.com/ingot-run/ingot/queue/redistest"
@@ -46,6 +47,7 @@ type process struct {
 
 // TestMain lets the test binary be a worker process.
 func TestMain(m *testing.M) {
+	enginetest.GiveCosts()
 	if text := os.Getenv("INGOT_TEST_WORKER"); text != "" {
 		var p process
 		err := json.Unmarshal([]byte(text), &p)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/enginetest"
 	"github.com/ingot-run/ingot/internal/bounded"
 )
 
@@ -25,6 +26,7 @@ const asProgram = "INGOT_TEST_AS_PROGRAM"
 const memoryLimit = "GOMEMLIMIT"
 
 func TestMain(m *testing.M) {
+	enginetest.GiveCosts()
 	version = "v0.0.0-test" // as if the linker had set it
 	if os.Getenv(asProgram) != "" {
 		if err := os.Unsetenv(memoryLimit); err != nil { // the program limits its heap, as it does outside of tests

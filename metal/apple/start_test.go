@@ -8,11 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/ingot-run/ingot/engine/enginetest"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	enginetest.GiveCosts()
+	goleak.VerifyTestMain(m)
+}
 
 // recorded opens a device on a fake that only records dispatches.
 func recorded(t testing.TB) (*Device, *fake) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/enginetest"
 	"github.com/ingot-run/ingot/queue/redisqueue"
 	"github.com/ingot-run/ingot/queue/redistest"
 	"github.com/ingot-run/ingot/serve/batch"
@@ -32,6 +33,7 @@ type process struct {
 const asProcess = "INGOT_TEST_BATCHES"
 
 func TestMain(m *testing.M) {
+	enginetest.GiveCosts()
 	if text := os.Getenv(asProcess); text != "" {
 		var p process
 		err := json.Unmarshal([]byte(text), &p)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/enginetest"
 	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/internal/bounded"
 	"github.com/ingot-run/ingot/worker/local"
@@ -21,6 +22,7 @@ import (
 
 // TestMain makes the test binary a process that answers a file, for the test to kill.
 func TestMain(m *testing.M) {
+	enginetest.GiveCosts()
 	if in := os.Getenv("INGOT_TEST_RUN"); in != "" {
 		if err := runFile(in, os.Getenv("INGOT_TEST_OUT")); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -54,8 +54,11 @@ func sizes(limit int) (coarse, dense []int) {
 // Measure times steps of a model. It must run before the first request, because it writes to pages
 // of the cache.
 func Measure(m model.Model, limits model.Limits) (*Steps, error) {
-	m = recurrent(grouped(m, limits), limits)
 	limit, vocab := min(limits.Rows, limits.Pages), m.Config().Vocab
+	if given.Load() {
+		return givenSteps(limit, limits.Outputs), nil
+	}
+	m = recurrent(grouped(m, limits), limits)
 	rows, err := affordable(m, min(limit, limits.Outputs))
 	if err != nil {
 		return nil, err
@@ -176,7 +179,7 @@ func forward(m model.Model, batches []*compute.Batch) ([]float64, error) {
 	for i, b := range batches {
 		rows[i] = len(b.Tokens)
 	}
-	seconds, err := Fastest(rows, func(i int) error { _, err := m.Forward(batches[i]); return err })
+	seconds, err := fastest(rows, func(i int) error { _, err := m.Forward(batches[i]); return err })
 	if err != nil {
 		return nil, fmt.Errorf("measure the cost of steps: %w", err)
 	}
@@ -215,12 +218,24 @@ func chunkAt(position, n, pageSize int) *compute.Batch {
 	return b
 }
 
-// Fastest measures run(i) for each index of rows and returns the minimum durations, in seconds.
+// MeasureCurve measures the durations of run(i), which computes rows[i] rows, in ascending order.
+func MeasureCurve(rows []int, run func(i int) error) (Curve, error) {
+	if given.Load() {
+		return givenCurve(rows), nil
+	}
+	seconds, err := fastest(rows, run)
+	if err != nil {
+		return Curve{}, err
+	}
+	return NewCurve(rows, seconds), nil
+}
+
+// fastest measures run(i) for each index of rows and returns the minimum durations, in seconds.
 // rows[i] is the number of rows that run(i) computes. It makes several calls for each i, of which
 // it does not count the first, unless that call takes so long that it is not repeated. The calls
 // for different i alternate, so that a short slowdown of the machine does not affect only one of
 // them.
-func Fastest(rows []int, run func(i int) error) ([]float64, error) {
+func fastest(rows []int, run func(i int) error) ([]float64, error) {
 	minimum, begun := make([]time.Duration, len(rows)), time.Now()
 	for round := 0; round <= measurements || round < maxRounds && time.Since(begun) < enough; round++ {
 		long := round > measurementsOfLarge && time.Since(begun) >= enough

@@ -203,7 +203,7 @@ func TestFastest(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var order []int
 				calls := 0
-				got, err := Fastest([]int{c.rows, 1}, func(i int) error {
+				got, err := fastest([]int{c.rows, 1}, func(i int) error {
 					order = append(order, i)
 					if i == 1 {
 						return nil // takes no time
@@ -216,7 +216,7 @@ func TestFastest(t *testing.T) {
 				require.Equal(t, c.calls, calls)
 				require.InDeltaSlice(t, []float64{c.want.Seconds(), 0}, got, 1e-12)
 				require.Equal(t, []int{0, 1}, order[:2])
-				_, err = Fastest([]int{1}, func(int) error { return errBroken })
+				_, err = fastest([]int{1}, func(int) error { return errBroken })
 				require.Equal(t, errBroken, err)
 			})
 		})

@@ -221,10 +221,9 @@ func (sp *Speculator) measure(m model.Model) error {
 	if _, err := m.Forward(&passes[len(passes)-1].Batch); err != nil {
 		return fmt.Errorf("measure the cost of drafting: %w", err)
 	}
-	seconds, err := cost.Fastest(sizes, func(i int) error { return sp.chain.forward(passes[i], true) })
-	if err != nil {
+	var err error
+	if sp.planner.Pass, err = cost.MeasureCurve(sizes, func(i int) error { return sp.chain.forward(passes[i], true) }); err != nil {
 		return fmt.Errorf("measure the cost of drafting: %w", err)
 	}
-	sp.planner.Pass = cost.NewCurve(sizes, seconds)
 	return nil
 }
