@@ -85,16 +85,22 @@ func (o *route) nvidia(n *nvidia) {
 func (n *nvidia) routeRows(o *route, w *weight) {
 	n.inParts(o.dst.Rows, o.shape.Experts, func(from, to int) {
 		rows, a, logits := to-from, o.args(to-from), n.scratch.write()
-		p, tile, simdgroups := n.routeFew, 4, 2 // rows and experts of a simdgroup; simdgroups of a threadgroup
-		if rows >= manyRouted {
-			p, tile, simdgroups = n.routeMany, 8, 4
-		}
-		g := grid{x: (o.shape.Experts + tile*simdgroups - 1) / (tile * simdgroups), y: (rows + tile - 1) / tile, simdgroups: simdgroups}
-		record(n.step, "route", p, g, &a, Binding{Buffer: w.buffer}, at(o.x.Span(from, to)), logits)
+		n.routeLogits("route", Binding{Buffer: w.buffer}, at(o.x.Span(from, to)), logits, &a)
 		const each = 4 // rows of a threadgroup
 		record(n.step, "route", n.chooseRows, grid{x: (rows + each - 1) / each, y: 1, simdgroups: each, shared: 8 * each * o.shape.Experts}, &a,
 			logits, bind(o.bias, logits), into(o.dst.Span(from, to)))
 	})
+}
+
+// routeLogits records the products of rows x with a router: a.rows rows of a.experts logits.
+func (n *nvidia) routeLogits(name string, router, x, logits Binding, a *nvidiaRouteArgs) {
+	rows, experts := int(a.rows), int(a.experts)
+	p, tile, simdgroups := n.routeFew, 4, 2 // rows and experts of a simdgroup; simdgroups of a threadgroup
+	if rows >= manyRouted {
+		p, tile, simdgroups = n.routeMany, 8, 4
+	}
+	g := grid{x: (experts + tile*simdgroups - 1) / (tile * simdgroups), y: (rows + tile - 1) / tile, simdgroups: simdgroups}
+	record(n.step, name, p, g, a, router, x, logits)
 }
 
 // routeRow records the logits of a row's routing, together with the RMSNorm that makes the row. It

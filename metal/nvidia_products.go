@@ -34,6 +34,11 @@ type (
 // nvidia records the products of a tensor with several weights. Consecutive weights of one type
 // share a dispatch. The first dispatch also computes the prior operation, if there is one.
 func (o *product) nvidia(n *nvidia) {
+	if w, ok := narrowFloats(o); ok {
+		a := nvidiaRouteArgs{n: uint32(w.in), experts: uint32(w.out), rows: uint32(o.dst.Rows), xStride: uint32(o.x.Stride)}
+		n.routeLogits(o.name(), Binding{Buffer: w.buffer}, at(o.x), into(o.dst), &a)
+		return
+	}
 	if !slices.ContainsFunc(o.weights, isPacked) {
 		o.portable(n.general)
 		return
@@ -49,6 +54,15 @@ func (o *product) nvidia(n *nvidia) {
 		}
 		dst, ws, part.prior = dst.Slice(cols, dst.Cols-cols), ws[count:], nil
 	}
+}
+
+// narrowFloats returns the weight of a product for which the kernels of routing are faster: it is
+// in float32 and has so few rows that the portable kernels would run on few threadgroups. The gate
+// of shared experts, which has one row, is such a weight.
+func narrowFloats(o *product) (*weight, bool) {
+	const rows = 16
+	w, ok := o.weights[0].(*weight)
+	return w, ok && len(o.weights) == 1 && w.kind == gguf.TypeF32 && w.matrices == 1 && w.out <= rows && !o.add && o.prior == nil && o.dst.Stride == w.out
 }
 
 // product records the product of up to three packed weights of the type of w, which is the first of
