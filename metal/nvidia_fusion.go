@@ -5,7 +5,7 @@ import "github.com/ingot-run/ingot/engine/compute"
 // A kernel for one row often takes less time than its launch, so some kernels for one row also
 // compute the operation before theirs:
 //   - a product (MatMul, MatMulAdd, Expand) computes the RMSNorm, the Latents, or the join of the
-//     attention's splits that make its row,
+//     attention's splits that make its row, and a GatedMatMul the RMSNorm,
 //   - the routing computes the RMSNorm, and leaves the choice of the experts, by its logits, to the
 //     kernels of the experts,
 //   - GatedExperts and then ExpertsAdd make this choice.
@@ -51,6 +51,14 @@ func (n *nvidia) fusible(prior, op operation) bool {
 		return n.fusesProduct(prior, op.dst, op.x, op.weights[0])
 	case *expand:
 		return n.fusesProduct(prior, op.dst, op.ctx, op.vb)
+	case *gatedProduct:
+		w, packed := op.gate.(*packedWeight)
+		norm, ok := prior.(*norm)
+		if !ok || !packed {
+			return false
+		}
+		k, ok := n.rowGatedKernel(op, w)
+		return ok && n.normInProduct(norm, op.dst, op.x, w.in) && w.in <= k.longestNorm(norm.threads())
 	case *route:
 		w, plain := op.router.(*weight)
 		norm, ok := prior.(*norm)

@@ -149,6 +149,7 @@ func packedGeometry(hopper bool) map[string]packedKernel {
 	all := map[string]packedKernel{
 		"row_product":       {template: "ROW_PRODUCT", algorithm: few("Single", 1, 1, 4), teams: 1, resident: 2, normRounds: 2},
 		"row_product_short": {template: "ROW_PRODUCT", algorithm: short, teams: 4, resident: 3, normRounds: 1},
+		"row_gated_product": {template: "ROW_GATED", algorithm: few("Single", 2, 1, 4), teams: 1, resident: 2, normRounds: 2},
 		"row_gated_experts": {template: "ROW_GATED_EXPERTS", algorithm: oneGated, teams: 2, resident: 2},
 		"row_experts_add":   {template: "ROW_EXPERTS", algorithm: short, teams: maxRowChoices, resident: 1},
 		"product_8":         {template: "PRODUCT", algorithm: tensor(1, 8, 1, 4), teams: 1, resident: 4},
@@ -216,7 +217,7 @@ func weightsSource(t gguf.Type, hopper bool) (Source, error) {
 // rows returns the number of rows of weights per threadgroup.
 func (k packedKernel) rows() int {
 	switch k.template {
-	case "GATED", "GATED_EXPERTS", "ROW_GATED_EXPERTS":
+	case "GATED", "GATED_EXPERTS", "ROW_GATED", "ROW_GATED_EXPERTS":
 		return groupRows * k.algorithm.groups() * k.teams / 2
 	case "ROW_EXPERTS":
 		return groupRows * k.algorithm.groups()
@@ -229,7 +230,7 @@ func (k packedKernel) rows() int {
 func (k packedKernel) simdgroups() int {
 	warps := k.algorithm.warps()
 	switch k.template {
-	case "ROW_PRODUCT":
+	case "ROW_PRODUCT", "ROW_GATED":
 		return rowProductThreads / 32
 	case "ROW_EXPERTS":
 		return warps

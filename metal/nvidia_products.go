@@ -28,6 +28,10 @@ type (
 		firstSplit, window, sinks       uint32
 		latent                          latentArgs
 	}
+	rowGatedProductArgs struct {
+		blocks, out, activation, normThreads uint32
+		eps                                  float32
+	}
 	packedGatedArgs struct{ blocks, rows, out, dstStride, columnTiles, activation uint32 }
 )
 
@@ -186,8 +190,37 @@ func (o *gatedProduct) nvidia(n *nvidia) {
 	}
 }
 
+// rowGatedKernel returns the kernel for a gated product of one row of activations that quantises
+// the row itself, or false if another kernel is better, as in rowKernel.
+func (n *nvidia) rowGatedKernel(o *gatedProduct, w *packedWeight) (packedKernel, bool) {
+	k := w.packed.rowGatedProduct
+	return k, o.dst.Rows == 1 && o.gate.Type() == o.up.Type() && w.out < wideRows && w.activationBlocks() <= longRow && n.fitsTwice(k.gatedRowMemory(w))
+}
+
+// gatedRowMemory returns the threadgroup memory of row_gated_product.
+func (k packedKernel) gatedRowMemory(w *packedWeight) int {
+	return rowBytes(&w.weight) + 2*k.teams*groupBytes(&w.weight)
+}
+
+// gatedRowProduct records a gated product of one row. If there is a prior operation, it is the
+// RMSNorm that makes the row, which the kernel computes too.
+func (n *nvidia) gatedRowProduct(o *gatedProduct, w *packedWeight, k packedKernel) {
+	a := rowGatedProductArgs{blocks: uint32(w.activationBlocks()), out: uint32(w.out), activation: uint32(o.activation)}
+	from, gain, made := at(o.x), Binding{Buffer: w.buffer}, at(o.x)
+	if prior, ok := o.prior.(*norm); ok {
+		a.normThreads, a.eps = uint32(prior.threads()), prior.eps
+		from, gain, made = at(prior.src), bind(prior.gain, gain), into(o.x)
+	}
+	record(n.step, "gated_product", k.pipeline, grid{x: k.groups(w.out), y: 1, simdgroups: k.simdgroups(), shared: k.gatedRowMemory(w)}, &a,
+		Binding{Buffer: w.buffer}, bind(o.up, Binding{}), from, gain, made, into(o.dst))
+}
+
 // gated records the activation of gate·x and up·x. Both weights have the same type.
 func (n *nvidia) gated(o *gatedProduct, w *packedWeight) {
+	if k, ok := n.rowGatedKernel(o, w); ok && (o.prior != nil || quantisedRows(o.x, w.in, partsOf(w.kind)) != n.quantised) {
+		n.gatedRowProduct(o, w, k)
+		return
+	}
 	n.inColumns(0, o.dst.Rows, 1, w.in, partsOf(w.kind), func(from, to int) {
 		n.quantise(quantisedRows(o.x.Span(from, to), w.in, partsOf(w.kind)))
 		rows := to - from

@@ -63,8 +63,8 @@ func TestNvidiaDispatches(t *testing.T) {
 		path      string
 		one, many int // dispatches of a step with 1 and with 12 rows
 	}{
-		{"../models/tiny-glm.q8_0.gguf", 49, 106},
-		{"../models/tiny-llama.q4_0.gguf", 32, 49},
+		{"../models/tiny-glm.q8_0.gguf", 48, 106},
+		{"../models/tiny-llama.q4_0.gguf", 28, 49},
 	} {
 		t.Run(filepath.Base(c.path), func(t *testing.T) {
 			d := &recordOnly{}
@@ -103,12 +103,14 @@ func TestNvidiaSharedKernels(t *testing.T) {
 	d := &recordOnly{}
 	be, err := metal.New(d, metal.Options{})
 	require.NoError(t, err)
-	const n = 256
-	weight := func(kind gguf.Type) compute.Weight {
-		w, err := be.Weight(gguf.Tensor{Name: "w", Type: kind, Shape: []int{n, n}, Data: make([]byte, n*n/kind.BlockSize()*kind.BlockBytes())})
+	const n, rows = 256, 1 << 14 // so many rows of weights that their kernel does not make the row itself
+	weight := func(kind gguf.Type, out int) compute.Weight {
+		w, err := be.Weight(gguf.Tensor{Name: "w", Type: kind, Shape: []int{n, out}, Data: make([]byte, n*out/kind.BlockSize()*kind.BlockBytes())})
 		require.NoError(t, err)
 		return w
 	}
+	many, err := be.Buffer(1, rows)
+	require.NoError(t, err)
 	buffer := func() compute.Tensor {
 		b, err := be.Buffer(1, 2*n)
 		require.NoError(t, err)
@@ -116,7 +118,7 @@ func TestNvidiaSharedKernels(t *testing.T) {
 	}
 	gain, err := be.Weight(gguf.Tensor{Name: "gain", Type: gguf.TypeF32, Shape: []int{n}, Data: make([]byte, 4*n)})
 	require.NoError(t, err)
-	q40, q80 := weight(gguf.TypeQ40), weight(gguf.TypeQ80)
+	q40, q80, wide := weight(gguf.TypeQ40, n), weight(gguf.TypeQ80, n), weight(gguf.TypeQ40, rows)
 	h, x, y := buffer(), buffer(), buffer()
 	for _, c := range []struct {
 		name string
@@ -140,9 +142,13 @@ func TestNvidiaSharedKernels(t *testing.T) {
 			s.RMSNorm(x, h, gain, 1e-5)
 			s.MatMul(h, x, q40)
 		}, []string{"norm_quantise", "product_8"}},
-		{"products of two types after a quantised row", func(s compute.Step) {
+		{"a norm and its gated product share a kernel", func(s compute.Step) {
 			s.RMSNorm(x, h, gain, 1e-5)
 			s.GatedMatMul(y, x, q40, q40, compute.SiLU)
+		}, []string{"row_gated_product"}},
+		{"products of two types after a quantised row", func(s compute.Step) {
+			s.RMSNorm(x, h, gain, 1e-5)
+			s.GatedMatMul(many, x, wide, wide, compute.SiLU)
 			s.RMSNorm(x, h, gain, 1e-5)
 			both := y
 			both.Cols = 2 * n
@@ -253,7 +259,7 @@ func quantisesChangedRows(t *testing.T, g metal.Geometry) {
 		require.NoError(t, err)
 		return c
 	}
-	x, h, y, routing := buffer(), buffer(), buffer(), buffer()
+	x, h, routing := buffer(), buffer(), buffer()
 	routing = cols(routing, 4)
 	gain, router := weight(gguf.TypeF32, n), weight(gguf.TypeF32, n, 8)
 	shape := compute.AttentionShape{Heads: heads, KVHeads: heads, KeyDim: dim, ValueDim: dim, Scale: 1}
@@ -294,14 +300,17 @@ func quantisesChangedRows(t *testing.T, g metal.Geometry) {
 			ops[name+" "+kind.String()] = op
 		}
 	}
-	q40, other := weight(gguf.TypeQ40, n, n), buffer()
+	const wide = 1 << 14 // so many rows of weights that their kernel does not quantise a row itself
+	q40, other := weight(gguf.TypeQ40, n, wide), buffer()
+	many, err := be.Buffer(2, wide)
+	require.NoError(t, err)
 	for name, op := range ops {
 		for rows := range 2 {
 			last := func(op operation, dst compute.Tensor) string {
 				s := be.Begin(modeltest.Batch(make([]int32, rows+1), 0))
-				s.GatedMatMul(y.Head(rows+1), x.Head(rows+1), q40, q40, compute.SiLU)
+				s.GatedMatMul(many.Head(rows+1), x.Head(rows+1), q40, q40, compute.SiLU)
 				op(s, dst.Head(rows+1))
-				s.GatedMatMul(y.Head(rows+1), x.Head(rows+1), q40, q40, compute.SiLU)
+				s.GatedMatMul(many.Head(rows+1), x.Head(rows+1), q40, q40, compute.SiLU)
 				require.NoError(t, s.Run())
 				require.Regexp(t, "^gated_product_", d.step[len(d.step)-1])
 				return d.step[len(d.step)-2]

@@ -38,10 +38,10 @@ type packedKernels struct {
 	product, gated, gatedExperts, expertsDown []packedKernel // by columns, ascending
 	small                                     packedKernel
 	productTiles, gatedTiles                  []packedKernel // for many columns; by rows, descending
-	// row, shortRow and rowExperts take one row of activations and quantise it themselves; rowGated
-	// takes one quantised row. All of them stage their weights in threadgroup memory. The
-	// simdgroups of rowExperts are counted per choice.
-	row, shortRow, rowGated, rowExperts packedKernel
+	// row, shortRow, rowGatedProduct and rowExperts take one row of activations and quantise it
+	// themselves; rowGated takes one quantised row. All of them stage their weights in threadgroup
+	// memory. The simdgroups of rowExperts are counted per choice.
+	row, shortRow, rowGatedProduct, rowGated, rowExperts packedKernel
 }
 
 // forColumns returns the smallest kernel that takes all columns at once. If there is none, it
@@ -201,7 +201,8 @@ func (n *nvidia) packedKernels(t gguf.Type) (*packedKernels, error) {
 		product: kernels("product", 8, 16, 32), gated: kernels("gated_product", 1, 8, 16, 32, 64),
 		gatedExperts: kernels("gated_experts", 8, 32, 64), expertsDown: kernels("experts_down", 8, 32, 64),
 		small: kernel("product_32_small"), productTiles: []packedKernel{kernel("product_tile"), kernel("product_tile_short")}, gatedTiles: []packedKernel{kernel("gated_product_tile")},
-		row: kernel("row_product"), shortRow: kernel("row_product_short"), rowGated: kernel("row_gated_experts"), rowExperts: kernel("row_experts_add"),
+		row: kernel("row_product"), shortRow: kernel("row_product_short"), rowGatedProduct: kernel("row_gated_product"),
+		rowGated: kernel("row_gated_experts"), rowExperts: kernel("row_experts_add"),
 	}
 	if n.hopper {
 		k.gatedExperts = append(k.gatedExperts, kernel("gated_experts_128"))

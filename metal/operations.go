@@ -50,6 +50,7 @@ type (
 		add     bool // MatMulAdd
 	}
 	gatedProduct struct {
+		fusion
 		dst, x     compute.Tensor
 		gate, up   compute.Weight
 		activation compute.Activation
@@ -220,7 +221,7 @@ func (c *collector) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
 }
 
 func (c *collector) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight, act compute.Activation) {
-	collect(c, &c.gatedProducts, gatedProduct{dst, x, gate, up, act})
+	collect(c, &c.gatedProducts, gatedProduct{dst: dst, x: x, gate: gate, up: up, activation: act})
 }
 
 func (c *collector) RopeStore(qkv compute.Tensor, proj compute.Projection, shape compute.AttentionShape, table compute.Rope, kv compute.Cache, layer int) {

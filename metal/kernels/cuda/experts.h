@@ -173,7 +173,7 @@ extern "C" __global__ void weigh_choices(const float* products, const float* rou
 // max_used is the maximum number of experts that choose chooses: one per lane.
 enum { max_used = MAX_USED };
 
-struct RowGatedArgs {
+struct RowGatedExpertsArgs {
     uint blocks;      // blocks of 32 weights in a row
     uint out;         // rows of an expert
     uint shared_out;  // of the shared experts
@@ -189,7 +189,7 @@ struct RowGatedArgs {
 // and of up, and two floats per expert. Grid: (groups of rows / teams, choices).
 template <class W, class A, int teams>
 __device__ inline void row_gated_experts(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, const float* logits,
-                                         const float* bias, const float* gate_bias, const float* up_bias, float* routing, float* dst, const RowGatedArgs& args) {
+                                         const float* bias, const float* gate_bias, const float* up_bias, float* routing, float* dst, const RowGatedExpertsArgs& args) {
     extern __shared__ uint4 shared[];
     __shared__ float choices[2 * max_used];
     uint k = blockIdx.y, used = args.route.used, out = k < used ? args.out : args.shared_out, all = groups_of(out), first = blockIdx.x * teams;

@@ -250,3 +250,49 @@ __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, c
         dst[i] = args.add != 0 ? dst[i] + v : v;
     }
 }
+
+struct RowGatedArgs {
+    uint blocks;        // of 32 weights in a row, times W::parts
+    uint out;
+    uint activation;    // compute.Activation
+    uint norm_threads;  // threads that normalise the row; 0 if the row is not normalised
+    float eps;          // of the norm
+};
+
+// row_gated_product is gated_product for one row of activations, in the way of row_product. The row
+// is x or, if norm_threads is not 0, its RMSNorm, which the first threadgroup writes to made. R is
+// the number of rounds of the norm. Grid: groups of rows / teams.
+template <class W, class A, int teams, int R>
+__device__ void row_gated_product(const uchar* gate, const uchar* up, const float* x, const float* gain, float* made, float* dst, const RowGatedArgs& args) {
+    extern __shared__ uint4 shared[];
+    __shared__ Parts<A::columns> parts[teams][2];
+    uint blocks = args.blocks / W::parts, bytes = group_bytes<W>(args.blocks), all = groups_of(args.out), first = blockIdx.x * teams, count = min(uint(teams), all - first);
+    uchar *gates = (uchar*)shared + Row::bytes(args.blocks), *ups = gates + teams * bytes;
+    stage(gates, gate + ulong(first) * bytes, count * bytes, threadIdx.x, blockDim.x);
+    stage(ups, up + ulong(first) * bytes, count * bytes, threadIdx.x, blockDim.x);
+    NormRow<R> norm(gain, blocks, args.norm_threads);
+    if (blockIdx.x > 0) made = nullptr;
+    Row row(shared);
+    wait_for_previous();
+    if (args.norm_threads > 0) {
+        norm.normalise(x, made, blocks, args.eps, [&](uint u, float4 low, float4 high) {
+            if (norm.values.has(u)) row.put<W::parts>(threadIdx.x + u * args.norm_threads, low, high);
+        });
+    } else {
+        row.fill<W::parts>([&](uint i) { return read_four(x + i); }, blocks, threadIdx.x, blockDim.x);
+    }
+    staged();
+    __syncthreads();
+    Team<A> team;
+    if (team.index < count) {
+        float sums[A::values];
+        A().multiply([&](uint m) { return (m == 0 ? gates : ups) + team.index * bytes; }, row, args.blocks, team.warp, team.lane, sums);
+        UNROLL for (uint m = 0; m < 2; m++) A::put(sums, parts[team.index][m], m, team.warp, team.lane);
+    }
+    __syncthreads();
+    dst += first * group_rows;
+    for (uint i = threadIdx.x; i < teams * group_rows && first * group_rows + i < args.out; i += blockDim.x) {
+        Parts<A::columns>* own = parts[i / group_rows];
+        dst[i] = activate(args.activation, own[0].sum(0, i % group_rows), own[1].sum(0, i % group_rows));
+    }
+}

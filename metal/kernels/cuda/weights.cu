@@ -36,10 +36,15 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
                                                             const float* latent_gain, uchar* keys, RowArgs args) { \
         row_product<WEIGHT, A, teams, rounds>(w0, w1, w2, x, table, at, gain, made, dst, latent, latent_gain, keys, args); \
     }
+#define ROW_GATED(name, A, teams, min_blocks, rounds) \
+    extern "C" __global__ void __launch_bounds__(ROW_THREADS, min_blocks) name(const uchar* gate, const uchar* up, const float* x, const float* gain, float* made, \
+                                                            float* dst, RowGatedArgs args) { \
+        row_gated_product<WEIGHT, A, teams, rounds>(gate, up, x, gain, made, dst, args); \
+    }
 #define ROW_GATED_EXPERTS(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, \
                                                             const float* logits, const float* bias, const float* gate_bias, const float* up_bias, float* routing, \
-                                                            float* dst, RowGatedArgs args) { \
+                                                            float* dst, RowGatedExpertsArgs args) { \
         row_gated_experts<WEIGHT, A, teams>(gate, up, shared_gate, shared_up, x, logits, bias, gate_bias, up_bias, routing, dst, args); \
     }
 // teams is the maximum number of choices: one team takes each.
