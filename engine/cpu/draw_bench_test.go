@@ -22,7 +22,7 @@ func BenchmarkDraw(b *testing.B) {
 	dst, err := be.Buffer(1, compute.DrawCols)
 	require.NoError(b, err)
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, kind := range []string{"flat", "steep", "trained"} {
+	for _, kind := range []string{"flat", "steep", "trained", "sure"} {
 		ranks := r.Perm(vocab)
 		for i := range be.Floats(logits)[0] {
 			l := r.NormFloat64()
@@ -31,6 +31,8 @@ func BenchmarkDraw(b *testing.B) {
 				l *= 3
 			case "trained": // probabilities like those of words in texts
 				l = -1.4 * math.Log(float64(1+ranks[i]))
+			case "sure":
+				l = -4 * math.Log(float64(1+ranks[i]))
 			}
 			be.Floats(logits)[0][i] = float32(l)
 		}

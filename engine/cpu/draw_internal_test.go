@@ -66,6 +66,7 @@ func TestDrawsFromKeptTokens(t *testing.T) {
 		"normal":   func(int) float64 { return r.NormFloat64() },
 		"steep":    func(int) float64 { return 3 * r.NormFloat64() },
 		"words":    func(i int) float64 { return -1.4 * math.Log(float64(1+ranks[i])) },
+		"sure":     func(i int) float64 { return -4 * math.Log(float64(1+ranks[i])) },
 		"by index": func(i int) float64 { return -float64(i) / 5000 },
 		"unlike the sample": func(i int) float64 {
 			if i/sampleBlock%sampleShare == 0 {

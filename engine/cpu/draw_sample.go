@@ -1,6 +1,10 @@
 package cpu
 
-import "math"
+import (
+	"math"
+
+	"github.com/ingot-run/ingot/engine/compute"
+)
 
 // sample is a sample of the tokens of a row.
 type sample struct {
@@ -15,16 +19,14 @@ const (
 	// Shorter rows are listed as a whole.
 	minSampled = 4096
 	// minEqual is the minimum number of tokens of equal weight that would give the variance of a
-	// sample, for a good estimate.
-	minEqual = 300
+	// sample, for a good estimate; minEqualAgain the one for an estimate after a pass over the row.
+	minEqual, minEqualAgain = 300, 30
 	// deviations is the margin of an estimate in standard deviations. With a wider margin, more
 	// tokens are compared; with a smaller one, more estimates are wrong.
 	deviations = 2.5
 	// If few tokens of a sample have most of the weight, about fewTokens with the highest logits
 	// are compared.
 	fewTokens = 2000
-	// Logits lower than the highest one by more than this number of octaves weigh next to nothing.
-	octaves = 24
 )
 
 func (d *drawing) takeSample() {
@@ -42,7 +44,7 @@ func (d *drawing) firstLimits(lowest float32, share uint32) (low, high float32) 
 		return lowest, float32(math.Inf(1))
 	}
 	d.takeSample()
-	low, high, ok := d.limits(lowest, d.best, float64(share)/(1<<32))
+	low, high, ok := d.limits(lowest, d.best, float64(share)/(1<<32), minEqual)
 	if !ok {
 		return d.sampledLimit(lowest, fewTokens), float32(math.Inf(1))
 	}
@@ -62,7 +64,7 @@ func (d *drawing) lowerLimits(lowest, low float32, mass uint64) (newLow, newHigh
 	s.values = rest
 	seen := l.above + l.inside
 	highest := math.Nextafter32(low, float32(math.Inf(-1)))
-	newLow, newHigh, ok := d.limits(lowest, highest, float64(mass-seen)/float64(l.total-seen))
+	newLow, newHigh, ok := d.limits(lowest, highest, float64(mass-seen)/float64(l.total-seen), minEqualAgain)
 	if !ok {
 		return lowest, highest
 	}
@@ -70,27 +72,31 @@ func (d *drawing) lowerLimits(lowest, low float32, mass uint64) (newLow, newHigh
 }
 
 // limits estimates between which logits the one lies at which the sum of the weights of a sample of
-// logits up to highest reaches a share. ok is false if too few tokens have most of the weight.
-func (d *drawing) limits(lowest, highest float32, share float64) (low, high float32, ok bool) {
+// logits up to highest reaches a share. ok is false if fewer tokens than least have most of the
+// weight.
+func (d *drawing) limits(lowest, highest float32, share, least float64) (low, high float32, ok bool) {
 	m := d.memory
 	s := &m.sample
 	low, high = lowest, float32(math.Inf(1))
 	if len(s.values) == 0 {
 		return low, high, false
 	}
+	m.peak.X, m.peak.N = &s.values[0], int64(len(s.values))
+	d.kernels.Peak(&m.peak)
+	_, top := compute.Weigh(float32(m.peak.Value), d.scale)
 	s.weights = grow(s.weights, cap(s.values))
-	sum := float64(d.weigh(s.values, lowest, d.highest, s.weights))
+	sum := float64(d.weigh(s.values, lowest, top, s.weights))
 	a := &m.weigh
 	a.Scale, a.Top, a.Out = 2*a.Scale, 2*a.Top+1, nil // squares of the weights, over 2^39
 	d.kernels.Weigh(a)
 	equal := sum / (1 << 39) * sum / float64(a.Sum) // number of tokens of equal weight that would have the same variance
-	if !(equal >= minEqual) {
+	if !(equal >= least) {
 		return low, high, false
 	}
 	margin := deviations*math.Sqrt(share*(1-share)/equal) + 1/equal
 	tolerance := uint64(margin / 4 * sum)
 	m.points = m.points[:0]
-	all := span{low: max(lowest, highest-octaves/d.scale), high: highest}
+	all := span{low: lowest, high: highest}
 	all.aboveLow = d.aboveLimit(s.values, s.weights, all.low)
 	if goal := uint64((share + margin) * sum); goal > 0 && goal <= all.aboveLow {
 		r := all
@@ -118,7 +124,7 @@ func (d *drawing) sampledLimit(lowest float32, count int) float32 {
 	}
 	mean := float64(count) / sampleShare
 	goal := uint64(mean + 3*math.Sqrt(mean) + 2)
-	r := span{low: max(lowest, d.best-octaves/d.scale), high: d.best}
+	r := span{low: lowest, high: d.best}
 	r.aboveLow = d.aboveLimit(s.values, s.ones, r.low)
 	if r.aboveLow <= goal {
 		return lowest

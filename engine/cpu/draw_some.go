@@ -6,9 +6,12 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
+// weightless is a distance from the highest logit in octaves, from which on tokens have no weight.
+const weightless = 41
+
 // fromSome draws from the tokens that MinP, TopK and TopP keep.
 func (d *drawing) fromSome() int {
-	lowest := max(lowestDrawn, d.best+d.draw.Margin())
+	lowest := max(lowestDrawn, d.best+d.draw.Margin(), d.best-weightless/d.scale)
 	k := d.draw.TopK
 	if k >= len(d.logits) {
 		k = 0
