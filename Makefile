@@ -143,8 +143,9 @@ lint: $(GOLANGCI) ## run golangci-lint for this machine and for Apple silicon; t
 	$(GOLANGCI) run ./... ./.ci/test ./.ci/types
 	@# golangci-lint drops findings in generated files, such as this package's assembly.
 	$(GO) vet ./engine/cpu/kernels
-	@# For Apple silicon, lint only packages that have files of their own there.
+	@# For Apple silicon, lint only packages that have files of their own there. This vets them, too.
 	$(DARWIN) $(GOLANGCI) run $$(sh .ci/darwin)
+	$(DARWIN) $(GO) vet ./engine/cpu/kernels
 
 $(GOLANGCI):
 	@# Try three times, since the network may fail briefly.
@@ -154,11 +155,9 @@ $(GOLANGCI):
 linter: $(GOLANGCI)
 
 .PHONY: cross
-cross: ## check the types of all packages for Apple silicon, and vet those that have files of their own there
+cross: ## check the types of all packages for Apple silicon; make lint vets those that have files of their own there
 	@# A compiler finds no more errors, but takes 20 times as long.
 	$(GO) run ./.ci/types
-	@# Of the other packages, the vetting of `make lint` has seen all files.
-	$(DARWIN) $(GO) vet $$(sh .ci/darwin)
 
 .PHONY: generate
 generate: ## compile the CPU kernels again (needs clang-19 and lld-19)
