@@ -85,7 +85,7 @@ UNRACED := MultiplesAreWithinBudget|MaskOfVectors|TooManyChoices|ForcedAreCanoni
 ASSEMBLED := /(cmd/ingot|eval/schedule)$$
 
 # In the other tests, the race detector does not see the inner loops of packages that start no goroutines and whose arithmetic is in Go.
-UNSEEN := $(foreach package,engine/compute/computetest engine/cpu/kernels engine/gguf,-gcflags=github.com/ingot-run/ingot/$(package)=-race=false)
+UNSEEN := $(foreach package,engine/compute/computetest engine/cpu/kernels engine/gguf,'-gcflags=github.com/ingot-run/ingot/$(package)=-race=false -dwarf=false')
 
 # OUTLINED compiles go-redis without inlining. It has hundreds of commands as methods of many types, and takes a tenth of the time of compiling
 # everything for the race detector; without inlining, a third less. The race detector sees it as before.
