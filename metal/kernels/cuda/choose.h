@@ -22,10 +22,67 @@ __device__ inline uint ordered(float v) {
     return bits >> 31 != 0 ? ~bits : bits | 0x80000000;
 }
 
+// choose_some is choose for up to 32*E experts, of which a lane has E in registers.
+template <int E>
+__device__ inline void choose_some(const float* logits, const float* bias, float* dst, const RouteArgs& args) {
+    const float infinity = __int_as_float(0x7f800000), least = -3.0e38f;
+    uint lane = threadIdx.x % 32;
+    float p[E], score[E], best = -infinity, sum = 0;
+    UNROLL for (uint i = 0; i < E; i++) {
+        uint e = lane + 32 * i;
+        p[i] = e < args.experts ? __ldcg(logits + e) : -infinity;
+        score[i] = e < args.experts && args.biased != 0 ? bias[e] : 0.0f;
+    }
+    UNROLL for (uint i = 0; i < E; i++) {
+        if (args.biased == 2) p[i] += score[i], score[i] = 0;
+        best = fmaxf(best, p[i]);
+    }
+    if (args.sigmoid == 0) {
+        UNROLL for (uint m = 16; m > 0; m /= 2) best = fmaxf(best, __shfl_xor_sync(~0u, best, m));
+        UNROLL for (uint i = 0; i < E; i++) {
+            p[i] = expf(p[i] - best);
+            if (lane + 32 * i < args.experts) sum += p[i];
+        }
+        sum = warp_sum(sum);
+    }
+    UNROLL for (uint i = 0; i < E; i++) {
+        p[i] = args.sigmoid != 0 ? 1.0f / (1.0f + expf(-p[i])) : p[i] / sum;
+        score[i] += p[i];
+        score[i] = score[i] > least ? score[i] + 0.0f : least; // NaN can be chosen, too; adding 0 turns -0 into 0
+        if (lane + 32 * i >= args.experts) score[i] = -infinity;
+    }
+    float weights = 0, choice = 0, weight = 0; // lane k has choice k and its weight
+#pragma unroll 1
+    for (uint k = 0; k < args.used; k++) {
+        float own = -infinity; // the lane's highest score, and its expert
+        uint expert = ~0u;
+        UNROLL for (uint i = 0; i < E; i++) {
+            if (score[i] > own) own = score[i], expert = lane + 32 * i;
+        }
+        uint top = __reduce_max_sync(~0u, ordered(own));
+        uint chosen = __reduce_min_sync(~0u, ordered(own) == top ? expert : ~0u);
+        float of_chosen = 0;
+        UNROLL for (uint i = 0; i < E; i++) {
+            if (chosen == lane + 32 * i) score[i] = -infinity, of_chosen = p[i];
+        }
+        of_chosen = __shfl_sync(~0u, of_chosen, chosen % 32);
+        weights += of_chosen;
+        if (lane == k) choice = float(chosen), weight = of_chosen;
+    }
+    float scale = args.normalise != 0 ? args.scale / (weights + 1e-20f) : args.scale;
+    if (lane < args.used) {
+        dst[lane] = choice;
+        dst[args.used + lane] = weight * scale * (args.scaled != 0 ? bias[args.experts + uint(choice)] : 1.0f);
+    }
+}
+
 // choose chooses a row's experts in the same way as route of experts.metal. It writes the used
 // experts to dst, and then their weights. A warp calls it. probabilities is shared memory with two
 // floats per expert.
 __device__ inline void choose(const float* logits, const float* bias, float* dst, float* probabilities, const RouteArgs& args) {
+    if (args.experts <= 64) return choose_some<2>(logits, bias, dst, args);
+    if (args.experts <= 128) return choose_some<4>(logits, bias, dst, args);
+    if (args.experts <= 256) return choose_some<8>(logits, bias, dst, args);
     const float infinity = __int_as_float(0x7f800000), least = -3.0e38f;
     float* scores = probabilities + args.experts;
     uint lane = threadIdx.x % 32;
