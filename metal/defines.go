@@ -63,6 +63,8 @@ const (
 	rowProductThreads = 256
 	// maxRowChoices is the maximum number of choices that row_experts_add takes.
 	maxRowChoices = 12
+	// fewRowChoices is the maximum number of choices that row_experts_few takes.
+	fewRowChoices = 6
 )
 
 // nvidiaConstants are those of the kernels in kernels/cuda. NAME_SIZES are the sizes of each packed

@@ -30,6 +30,7 @@ type (
 	}
 	rowGatedArgs struct {
 		blocks, out, sharedOut, activation, biased uint32
+		downBytes, sharedDownBytes                 uint32
 		route                                      nvidiaRouteArgs
 	}
 	rowExpertsArgs struct {
@@ -248,9 +249,19 @@ func isPacked(w compute.Weight) bool {
 }
 
 // gatedMemory returns the threadgroup memory of row_gated_experts, without that for the choice of
-// the experts.
+// the experts: that of its strands, as in streamed.h.
 func (k packedKernel) gatedMemory(w *packedWeight) int {
-	return rowBytes(&w.weight) + 2*k.rows()/groupRows*groupBytes(&w.weight)
+	size, parts := packedSizes[w.kind], partsOf(w.kind)
+	longest := (w.activationBlocks() + strands - 1) / strands
+	room := longest
+	if parts > 1 {
+		room = longest/parts + 1
+	}
+	bytes := room * size.block
+	if size.header > 0 {
+		bytes += ((room+size.blocks-2)/size.blocks + 1) * size.header
+	}
+	return strands * (longest*rowBlockBytes + k.algorithm.groups()*bytes)
 }
 
 // gatedRow records the experts of one row. Its kernel also makes the choice of the experts, by the
@@ -259,9 +270,16 @@ func (n *nvidia) gatedRow(o *gatedExperts, choice *route, w *packedWeight, a *pa
 	n.quantise(quantisedRows(o.x, w.in, partsOf(w.kind)))
 	k, logits := w.packed.rowGated, Binding{Buffer: n.logits}
 	row := rowGatedArgs{blocks: a.blocks, out: a.out, sharedOut: a.sharedOut, activation: a.activation, biased: a.biased, route: choice.args(1)}
+	down, sharedDown := weights[0], weights[0]
+	if d, ok := o.experts.Down.(*packedWeight); ok {
+		down.Buffer, row.downBytes = d.buffer, uint32(packedBytes(&d.weight)/d.matrices)
+	}
+	if d, ok := o.experts.SharedDown.(*packedWeight); ok {
+		sharedDown.Buffer, row.sharedDownBytes = d.buffer, uint32(packedBytes(&d.weight))
+	}
 	g := grid{x: k.groups(int(max(a.out, a.sharedOut))), y: int(a.slots), simdgroups: k.simdgroups(), shared: k.gatedMemory(w) + choiceBytes(choice.shape)}
 	record(n.step, "gated_experts", k.pipeline, g, &row, weights[0], weights[1], weights[2], weights[3], n.activations.read(), logits,
-		bind(choice.bias, logits), bind(o.experts.GateBias, logits), bind(o.experts.UpBias, logits), into(o.routing), into(o.dst))
+		bind(choice.bias, logits), bind(o.experts.GateBias, logits), bind(o.experts.UpBias, logits), down, sharedDown, into(o.routing), into(o.dst))
 }
 
 func (n *nvidia) gatedChoices(o *gatedExperts, w *packedWeight, a *packedExpertsArgs, weights [4]Binding) {
@@ -363,6 +381,9 @@ func (d downWeights) sharedBlocks() uint32 {
 // downRow records the experts of one row. Its kernel makes the choice of the experts again.
 func (n *nvidia) downRow(o *expertsAdd, d downWeights, choice *route) {
 	k, logits, bytes := d.packed.rowExperts, Binding{Buffer: n.logits}, d.rowMemory()
+	if d.choices() <= fewRowChoices {
+		k = d.packed.rowExpertsFew
+	}
 	row := rowExpertsArgs{
 		blocks: uint32(d.activationBlocks()), out: uint32(d.out), slots: uint32(d.choices()), sharedBlocks: d.sharedBlocks(), probabilities: uint32(bytes),
 		biased: flag(o.experts.DownBias != nil), route: choice.args(1),

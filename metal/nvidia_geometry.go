@@ -11,17 +11,17 @@ import (
 
 // algorithm is one of tile.h, staged.h or warpgroups.h, with its template arguments after the type
 // of weights: a team of warps multiplies groups of rows of weights with columns, which are rows of
-// activations. For Few, Single and Tensor, a warp takes some of the strands of a sum, and reads
-// some blocks before it uses the first. For Staged, it takes a strand of some groups, and for Tile
-// all strands of some groups and some tiles of columns. For Warpgroups and GatedWarpgroups, it
+// activations. For Few, Single, Streamed and Tensor, a warp takes some of the strands of a sum, and
+// reads some blocks before it uses the first. For Staged, it takes a strand of some groups, and for
+// Tile all strands of some groups and some tiles of columns. For Warpgroups and GatedWarpgroups, it
 // takes all strands of a group.
 type algorithm struct {
 	name      string
 	arguments [4]int
 }
 
-// few returns Few or Single for groups and one column, and tensor returns Tensor. A warp takes some
-// strands and reads some blocks at once.
+// few returns Few, Single or Streamed for groups and one column, and tensor returns Tensor. A warp
+// takes some strands and reads some blocks at once.
 func few(name string, groups, strands, reads int) algorithm {
 	return algorithm{name, [4]int{groups, 1, strands, reads}}
 }
@@ -144,13 +144,14 @@ type packedKernel struct {
 // packedGeometry returns the kernels, with the tiles for Hopper or for other GPUs. Gated algorithms
 // have a group of gate and a group of up.
 func packedGeometry(hopper bool) map[string]packedKernel {
-	fewGated, many, oneGated := tensor(2, 8, 4, 4), tensor(2, 32, 1, 2), few("Few", 2, 4, 2)
+	fewGated, many := tensor(2, 8, 4, 4), tensor(2, 32, 1, 2)
 	most, manyOfExpert, short := tile(2, 64, 4, 1), tile(2, 32, 4, 1), few("Few", 1, 4, 2)
 	all := map[string]packedKernel{
 		"row_product":       {template: "ROW_PRODUCT", algorithm: few("Single", 1, 1, 4), teams: 1, resident: 2, normRounds: 2},
 		"row_product_short": {template: "ROW_PRODUCT", algorithm: short, teams: 4, resident: 3, normRounds: 1},
 		"row_gated_product": {template: "ROW_GATED", algorithm: few("Single", 2, 1, 4), teams: 1, resident: 2, normRounds: 2},
-		"row_gated_experts": {template: "ROW_GATED_EXPERTS", algorithm: oneGated, teams: 2, resident: 2},
+		"row_gated_experts": {template: "ROW_GATED_EXPERTS", algorithm: few("Streamed", 2, 1, 2), teams: 1, resident: 4},
+		"row_experts_few":   {template: "ROW_EXPERTS", algorithm: few("Single", 1, 2, 3), teams: fewRowChoices, resident: 1},
 		"row_experts_add":   {template: "ROW_EXPERTS", algorithm: short, teams: maxRowChoices, resident: 1},
 		"product_8":         {template: "PRODUCT", algorithm: tensor(1, 8, 1, 4), teams: 1, resident: 4},
 		"product_16":        {template: "PRODUCT", algorithm: tensor(1, 16, 1, 2), teams: 1, resident: 4},

@@ -40,8 +40,8 @@ type packedKernels struct {
 	productTiles, gatedTiles                  []packedKernel // for many columns; by rows, descending
 	// row, shortRow, rowGatedProduct and rowExperts take one row of activations and quantise it
 	// themselves; rowGated takes one quantised row. All of them stage their weights in threadgroup
-	// memory. The simdgroups of rowExperts are counted per choice.
-	row, shortRow, rowGatedProduct, rowGated, rowExperts packedKernel
+	// memory. The simdgroups of rowExperts and rowExpertsFew are counted per choice.
+	row, shortRow, rowGatedProduct, rowGated, rowExperts, rowExpertsFew packedKernel
 }
 
 // forColumns returns the smallest kernel that takes all columns at once. If there is none, it
@@ -202,7 +202,7 @@ func (n *nvidia) packedKernels(t gguf.Type) (*packedKernels, error) {
 		gatedExperts: kernels("gated_experts", 8, 32, 64), expertsDown: kernels("experts_down", 8, 32, 64),
 		small: kernel("product_32_small"), productTiles: []packedKernel{kernel("product_tile"), kernel("product_tile_short")}, gatedTiles: []packedKernel{kernel("gated_product_tile")},
 		row: kernel("row_product"), shortRow: kernel("row_product_short"), rowGatedProduct: kernel("row_gated_product"),
-		rowGated: kernel("row_gated_experts"), rowExperts: kernel("row_experts_add"),
+		rowGated: kernel("row_gated_experts"), rowExperts: kernel("row_experts_add"), rowExpertsFew: kernel("row_experts_few"),
 	}
 	if n.hopper {
 		k.gatedExperts = append(k.gatedExperts, kernel("gated_experts_128"))

@@ -3,6 +3,7 @@
 // last choice of each row.
 #include "choose.h"
 #include "product.h"
+#include "streamed.h"
 
 struct GroupArgs {
     uint rows;
@@ -179,55 +180,59 @@ struct RowGatedExpertsArgs {
     uint shared_out;  // of the shared experts
     uint activation;  // compute.Activation
     uint biased;      // 1 if the products of the routed experts have biases
+    uint down_bytes;  // of an expert's down weights, which the next kernel reads
+    uint shared_down_bytes;
     RouteArgs route;
 };
 
 // row_gated_experts is gated_experts for one row of activations, with the choice of its experts by
 // the logits of row_route. Each threadgroup makes that choice; the first one also writes it to
-// routing. A threadgroup stages its weights in shared memory; for the shared experts, it begins
-// while the previous kernel still runs. Shared memory holds the quantised row, teams groups of gate
-// and of up, and two floats per expert. Grid: (groups of rows / teams, choices).
-template <class W, class A, int teams>
+// routing. A threadgroup takes a group of rows of gate and of up. Its warps begin to stage the
+// weights as soon as the expert is known: for the shared experts, while the previous kernel still
+// runs. Then the threadgroup reads its share of the expert's down weights into the L2 cache. Shared
+// memory holds what the warps stage, and two floats per expert. Grid: (groups of rows, choices).
+template <class W, class A>
 __device__ inline void row_gated_experts(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, const float* logits,
-                                         const float* bias, const float* gate_bias, const float* up_bias, float* routing, float* dst, const RowGatedExpertsArgs& args) {
+                                         const float* bias, const float* gate_bias, const float* up_bias, const uchar* down, const uchar* shared_down, float* routing,
+                                         float* dst, const RowGatedExpertsArgs& args) {
     extern __shared__ uint4 shared[];
     __shared__ float choices[2 * max_used];
-    uint k = blockIdx.y, used = args.route.used, out = k < used ? args.out : args.shared_out, all = groups_of(out), first = blockIdx.x * teams;
-    uint bytes = group_bytes<W>(args.blocks), count = first < all ? min(uint(teams), all - first) : 0;
-    uchar *gates = (uchar*)shared + Row::bytes(args.blocks), *ups = gates + teams * bytes;
-    auto stage_both = [&](const uchar* gate, const uchar* up, uint expert) {
-        ulong at = (ulong(expert) * all + first) * bytes;
-        stage(gates, gate + at, count * bytes, threadIdx.x, blockDim.x);
-        stage(ups, up + at, count * bytes, threadIdx.x, blockDim.x);
-    };
-    if (k == used) stage_both(shared_gate, shared_up, 0);
-    if (args.route.biased != 0) prefetch(bias, 4 * args.route.experts, threadIdx.x, blockDim.x);
-    wait_for_previous();
-    Row row(shared);
-    uint choosing = k < used ? 32 : 0; // threads that choose while the others copy the row
-    if (threadIdx.x < choosing) choose(logits, bias, choices, (float*)(ups + teams * bytes), args.route);
-    else row.copy(Packed<1>(x, args.blocks, [](uint) { return 0u; }), args.blocks, threadIdx.x - choosing, blockDim.x - choosing);
-    if (k < used) {
-        __syncthreads();
-        stage_both(gate, up, uint(choices[k]));
-        if (args.biased != 0) {
-            uint at = uint(choices[k]) * out + first * group_rows, bytes = 4 * min(uint(teams * group_rows), out - min(first * group_rows, out));
-            prefetch(gate_bias + at, bytes, threadIdx.x, blockDim.x);
-            prefetch(up_bias + at, bytes, threadIdx.x, blockDim.x);
-        }
-        if (k == 0 && blockIdx.x == 0 && threadIdx.x < 2 * used) routing[threadIdx.x] = choices[threadIdx.x];
-    }
-    staged();
-    __syncthreads();
+    __shared__ Parts<1> parts[2];
+    uint k = blockIdx.y, used = args.route.used, out = k < used ? args.out : args.shared_out, all = groups_of(out), first = blockIdx.x;
+    bool routed = k < used;
     Team<A> team;
+    A strand(shared, args.blocks, team.warp);
+    if (args.route.biased != 0) prefetch(bias, 4 * args.route.experts, threadIdx.x, blockDim.x);
+    Packed<1> row(x, args.blocks, [](uint) { return 0u; });
+    if (routed) {
+        wait_for_previous();
+        if (threadIdx.x < 32) choose(logits, bias, choices, (float*)((uchar*)shared + A::warps * A::bytes(args.blocks)), args.route);
+        strand.copy_row(row, team.lane);
+        __syncthreads();
+        if (k == 0 && first == 0 && threadIdx.x < 2 * used) routing[threadIdx.x] = choices[threadIdx.x];
+    }
+    uint expert = routed ? uint(choices[k]) : 0, down_bytes = routed ? args.down_bytes : args.shared_down_bytes;
+    if (first < all) {
+        ulong at = (ulong(expert) * all + first) * group_bytes<W>(args.blocks);
+        strand.copy(0, (routed ? gate : shared_gate) + at, args.blocks, team.lane);
+        strand.copy(1, (routed ? up : shared_up) + at, args.blocks, team.lane);
+    }
+    uint share = (down_bytes / gridDim.x + 128) / 128 * 128, part = min(first * share, down_bytes);
+    prefetch((routed ? down : shared_down) + ulong(expert) * down_bytes + part, min(share, down_bytes - part), threadIdx.x, blockDim.x);
+    if (!routed) {
+        wait_for_previous();
+        strand.copy_row(row, team.lane);
+    }
+    if (first >= all) return;
     float sums[A::values];
-    if (team.index < count) A().multiply([&](uint m) { return (m == 0 ? gates : ups) + team.index * bytes; }, row, args.blocks, team.warp, team.lane, sums);
-    finish_gated<A, teams>(sums, [&](uint team, uint, uint, uint r, float g, float u) {
-        uint o = (first + team) * group_rows + r;
-        if (o >= out) return;
-        if (args.biased != 0 && k < used) g += gate_bias[uint(choices[k]) * out + o], u += up_bias[uint(choices[k]) * out + o];
-        dst[k * args.out + o] = activate(args.activation, g, u);
-    });
+    strand.multiply(args.blocks, team.lane, sums);
+    UNROLL for (uint m = 0; m < 2; m++) A::put(sums, parts[m], m, team.warp, team.lane);
+    __syncthreads();
+    uint o = first * group_rows + threadIdx.x;
+    if (threadIdx.x >= group_rows || o >= out) return;
+    float g = parts[0].sum(0, threadIdx.x), u = parts[1].sum(0, threadIdx.x);
+    if (args.biased != 0 && routed) g += gate_bias[expert * out + o], u += up_bias[expert * out + o];
+    dst[k * args.out + o] = activate(args.activation, g, u);
 }
 
 struct RowExpertsArgs {
