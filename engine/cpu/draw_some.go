@@ -17,7 +17,7 @@ func (d *drawing) fromSome() int {
 		k = 0
 	}
 	share := d.draw.Share()
-	if k == 0 && d.draw.MinP == 0 {
+	if share > 0 && k == 0 && d.draw.MinP == 0 {
 		return d.fromMass(lowest, share)
 	}
 	lowest = d.listHighest(lowest, k)

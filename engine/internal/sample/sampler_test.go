@@ -294,6 +294,22 @@ func TestTopPEndsWhereItsShareIsReached(t *testing.T) {
 	}
 }
 
+// A top-k of at least the whole vocabulary keeps all tokens.
+func TestTopKOfTheWholeVocabularyKeepsAll(t *testing.T) {
+	t.Parallel()
+	dev := newDevice(t)
+	logits := []float32{1, 2.5, -3, 2, 0.5}
+	for _, topK := range []int{len(logits), len(logits) + 1, math.MaxInt32} {
+		for position := range 50 {
+			want, err := dev.draw(logits, New(generation.Sampling{Temperature: 2}, 0, nil).Next(position, nil, nil, nil))
+			require.NoError(t, err)
+			got, err := dev.draw(logits, New(generation.Sampling{Temperature: 2, TopK: topK}, 0, nil).Next(position, nil, nil, nil))
+			require.NoError(t, err)
+			require.Equal(t, want, got, "top_k %d", topK)
+		}
+	}
+}
+
 // Without drafts and excluded tokens, a draw allocates nothing, whatever the options.
 func TestNextAllocatesNothing(t *testing.T) {
 	s := New(generation.Sampling{Temperature: 1, RepetitionPenalty: 1.1, LogitBias: map[int32]float64{1: 1}}, 0, []int32{1, 2, 3})
