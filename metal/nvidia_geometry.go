@@ -144,7 +144,7 @@ type packedKernel struct {
 // packedGeometry returns the kernels, with the tiles for Hopper or for other GPUs. Gated algorithms
 // have a group of gate and a group of up.
 func packedGeometry(hopper bool) map[string]packedKernel {
-	fewGated, many := tensor(2, 8, 4, 4), tensor(2, 32, 1, 2)
+	fewGated, many := tensor(2, 8, 2, 2), tensor(2, 32, 1, 2)
 	most, manyOfExpert, short := tile(2, 64, 4, 1), tile(2, 32, 4, 1), few("Few", 1, 4, 2)
 	all := map[string]packedKernel{
 		"row_product":       {template: "ROW_PRODUCT", algorithm: few("Single", 1, 1, 4), teams: 1, resident: 2, normRounds: 2},
@@ -162,7 +162,7 @@ func packedGeometry(hopper bool) map[string]packedKernel {
 		"gated_product_8":   {template: "GATED", algorithm: tensor(2, 8, 1, 2), teams: 1, resident: 4},
 		"gated_product_32":  {template: "GATED", algorithm: many, teams: 1, resident: 2},
 		"gated_product_64":  {template: "GATED", algorithm: staged(2, 64, 2, 2), teams: 1, resident: 1},
-		"gated_experts_8":   {template: "GATED_EXPERTS", algorithm: fewGated, teams: 2, resident: 4},
+		"gated_experts_8":   {template: "GATED_EXPERTS", algorithm: fewGated, teams: 1, resident: 6},
 		"gated_experts_32":  {template: "GATED_EXPERTS", algorithm: manyOfExpert, teams: 1, resident: 2},
 		"gated_experts_64":  {template: "GATED_EXPERTS", algorithm: most, teams: 1, resident: 2},
 		"experts_down_8":    {template: "EXPERTS_DOWN", algorithm: tensor(1, 8, 4, 4), teams: 2, resident: 5},
@@ -178,7 +178,7 @@ func packedGeometry(hopper bool) map[string]packedKernel {
 		gated, product := gatedWarpgroups(128, 4), warpgroups(128, 2, 4)
 		tiles = map[string]packedKernel{
 			"product_tile":       {template: "PRODUCT", algorithm: product, teams: 1, resident: 1, from: 65, busy: 88},
-			"product_tile_short": {template: "PRODUCT", algorithm: warpgroups(64, 1, 4), teams: 1, resident: 3, from: minTileRows, busy: 128},
+			"product_tile_short": {template: "PRODUCT", algorithm: warpgroups(64, 1, 4), teams: 1, resident: 3, from: minTileRows, busy: 256},
 			"gated_product_tile": {template: "GATED", algorithm: gated, teams: 1, resident: 1, from: 65, busy: 88},
 			"gated_experts_128":  {template: "GATED_EXPERTS", algorithm: gated, teams: 1, resident: 1},
 			"experts_down_128":   {template: "EXPERTS_DOWN", algorithm: product, teams: 1, resident: 1},
