@@ -220,7 +220,7 @@ func (p *planner) fits(s *sequence, preempt int) bool {
 	p.needs = append(p.needs[:0], need{steps: p.steps(s), now: s.length(), windowed: min(s.length(), room), has: p.held(s)})
 	for _, r := range slices.Backward(p.running) {
 		pages := r.table.Held()
-		if preempt > 0 && r.victim < preempt {
+		if r.victim < preempt {
 			available += pages - r.table.Adopted()
 			continue
 		}

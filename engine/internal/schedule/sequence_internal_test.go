@@ -221,3 +221,39 @@ func TestAStopTokenAtTheLimit(t *testing.T) {
 		require.Equal(t, generation.FinishStop, r.seqs[0].reason)
 	}
 }
+
+// The rows of a few forced tokens are planned with those of sequences that generate. Those of a
+// prompt, and of many forced tokens, are planned like a prompt's.
+func TestWhichRowsGenerate(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		computed, length int
+		guide            *guide
+		want             bool
+	}{
+		"a prompt":                       {computed: 3, length: 4, guide: new(guide)},
+		"a token after it":               {computed: 4, length: 5, want: true},
+		"two tokens without a guide":     {computed: 4, length: 6},
+		"a forced token":                 {computed: 4, length: 6, guide: new(guide), want: true},
+		"as many forced tokens":          {computed: 4, length: 4 + 1 + maxForcedRows, guide: new(guide), want: true},
+		"too many forced tokens":         {computed: 4, length: 4 + 2 + maxForcedRows, guide: new(guide)},
+		"the rest of many forced tokens": {computed: 5, length: 4 + 2 + maxForcedRows, guide: new(guide), want: true},
+	} {
+		s := &sequence{request: &request{prompt: make([]int32, 4)}, tokens: make([]int32, c.length), computed: c.computed, guide: c.guide}
+		require.Equal(t, c.want, s.generates(), name)
+	}
+}
+
+// A stream wakes its reader only for news: forced tokens wait for their log-probabilities.
+func TestAStreamWithoutNewsWakesNobody(t *testing.T) {
+	t.Parallel()
+	st := &stream{wake: make(chan struct{}, 1), parts: make([]part, 1)}
+	s := &sequence{request: &request{prompt: []int32{1}, scores: true}, tokens: []int32{1, 2}}
+	st.add(s)
+	require.Empty(t, st.wake)
+	require.NoError(t, st.deliver(func(generation.Piece) error { t.Error("there is no piece"); return nil }))
+	s.scores.ids = []int32{2}
+	st.add(s)
+	require.Len(t, st.wake, 1)
+	require.Equal(t, []int32{2}, st.parts[0].tokens)
+}

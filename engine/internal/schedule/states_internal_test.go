@@ -249,6 +249,16 @@ func TestDiscardedSnapshots(t *testing.T) {
 	r.release(a)
 	require.Equal(t, []int{0, 1, 2, 4}, r.freeSlots())
 
+	planned := newRecurrent(t, 5, 2)
+	a, b = planned.run(after(70, 7)), planned.run(after(0, 8))
+	planned.begin(after(70, 9), 1)
+	require.False(t, planned.waits(a))
+	planned.compute(a, 64)
+	p := planner{states: planned.states, pool: planned.pool, running: []*sequence{a, b}}
+	p.discard(b)
+	require.Equal(t, []bool{true, true}, []bool{a.stale, b.stale}, "a continues a snapshot, and b's pages are wrong")
+	require.Empty(t, planned.copies)
+
 	unused := newRecurrent(t, 3, 1)
 	s := unused.run(after(70, 7))
 	unused.begin(after(70, 9), 1)
@@ -299,7 +309,7 @@ func TestRowsOfAStep(t *testing.T) {
 func TestNoStates(t *testing.T) {
 	t.Parallel()
 	var st *states
-	s := &sequence{request: &request{prompt: ascending(200)}, tokens: ascending(200)}
+	s := &sequence{request: &request{prompt: ascending(200)}, tokens: ascending(200), computed: 5, rows: 3}
 	st.count([]*sequence{s}, nil)
 	st.admit(s)
 	st.unclaim(s)
