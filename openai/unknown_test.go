@@ -217,15 +217,16 @@ func TestUnknownFieldsInside(t *testing.T) {
 	t.Parallel()
 	const tool = `"tools":[{"type":"function","function":{"name":"f"}}],`
 	for fields, want := range map[string]string{
-		`"tools":[{"type":"function","function":{"name":"f","stric":true}}]`:                                                                            `"tools[0].function.stric" is unknown: did you mean "strict"?`,
-		`"tools":[{"type":"function","strict":true,"function":{"name":"f"}}]`:                                                                           `"tools[0].strict" is unknown: remove it`,
-		tool + `"tool_choice":{"type":"function","function":{"name":"f","strict":true}}`:                                                                `"tool_choice.function.strict" is unknown: remove it`,
-		tool + `"tool_choice":{"type":"function","mode":"auto","function":{"name":"f"}}`:                                                                `"tool_choice.mode" is unknown: remove it`,
-		tool + `"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tool":[],"tools":[{"type":"function","function":{"name":"f"}}]}}`: `"tool_choice.allowed_tools.tool" is unknown: did you mean "tools"?`,
-		`"structured_outputs":{"regex":"a","chioce":["b"]}`:                                                                                             `"structured_outputs.chioce" is unknown: did you mean "choice"?`,
-		`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{},"foo":1}}`:                                                       `"response_format.json_schema.foo" is unknown: remove it`,
-		`"response_format":{"type":"json_object","schemas":{}}`:                                                                                         `"response_format.schemas" is unknown: did you mean "schema"?`,
-		`"tools":[{"type":"function","function":{"name":"f","stric":null,"parameters":{"type":"object","x":1}}}]`:                                       ``,
+		`"tools":[{"type":"function","function":{"name":"f","stric":true}}]`:                                                                                `"tools[0].function.stric" is unknown: did you mean "strict"?`,
+		`"tools":[{"type":"function","strict":true,"function":{"name":"f"}}]`:                                                                               `"tools[0].strict" is unknown: remove it`,
+		tool + `"tool_choice":{"type":"function","function":{"name":"f","strict":true}}`:                                                                    `"tool_choice.function.strict" is unknown: remove it`,
+		tool + `"tool_choice":{"type":"function","mode":"auto","function":{"name":"f"}}`:                                                                    `"tool_choice.mode" is unknown: remove it`,
+		tool + `"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tool":[],"tools":[{"type":"function","function":{"name":"f"}}]}}`:     `"tool_choice.allowed_tools.tool" is unknown: did you mean "tools"?`,
+		tool + `"tool_choice":{"type":"allowed_tools","mode":"auto","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"f"}}]}}`: `"tool_choice.mode" is unknown: remove it`,
+		`"structured_outputs":{"regex":"a","chioce":["b"]}`:                                                                                                 `"structured_outputs.chioce" is unknown: did you mean "choice"?`,
+		`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{},"foo":1}}`:                                                           `"response_format.json_schema.foo" is unknown: remove it`,
+		`"response_format":{"type":"json_object","schemas":{}}`:                                                                                             `"response_format.schemas" is unknown: did you mean "schema"?`,
+		`"tools":[{"type":"function","function":{"name":"f","stric":null,"parameters":{"type":"object","x":1}}}]`:                                           ``,
 	} {
 		r, err := ParseRequest(Chat, []byte(`{"messages":[{"role":"user","content":"hi"}],`+fields+`}`))
 		require.NoError(t, err, fields)
@@ -234,5 +235,14 @@ func TestUnknownFieldsInside(t *testing.T) {
 		} else {
 			require.NoError(t, err, fields)
 		}
+	}
+}
+
+// Fields that change no answer are accepted, even if their names are like those of others.
+func TestInertFieldsAreAccepted(t *testing.T) {
+	t.Parallel()
+	for _, name := range inert {
+		_, err := ParseRequest(Chat, []byte(`{"messages":[{"role":"user","content":"hi"}],"`+name+`":1}`))
+		require.NoError(t, err, name)
 	}
 }

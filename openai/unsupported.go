@@ -78,9 +78,6 @@ func (o *object) refuse(e Endpoint, live bool) {
 		}
 	}
 	for _, name := range odd {
-		if slices.Contains(inert, name) {
-			continue
-		}
 		if meant := misspelt(name); meant != "" {
 			o.fail(CodeInvalidValue, "%q is unknown: did you mean %q?", name, meant)
 		}

@@ -232,6 +232,10 @@ func TestColumnsOfDamagedFiles(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 	_, err = table.ColumnsOf(func() (table.Reader, error) { return &scripted{closing: broken}, nil })
 	require.ErrorIs(t, err, broken)
+	known := []table.Column{{Name: "a", Kind: table.String}}
+	columns, err = table.ColumnsOf(func() (table.Reader, error) { return &scripted{columns: known, steps: []any{broken}}, nil })
+	require.NoError(t, err, "columns that are known without the records need none of them")
+	require.Equal(t, known, columns)
 	var many []any
 	for i := range table.MaxColumns {
 		many = append(many, table.Record{Fields: []table.Field{{Name: fmt.Sprint(i)}}})
@@ -245,11 +249,12 @@ func TestColumnsOfDamagedFiles(t *testing.T) {
 
 // scripted is a reader that returns records and errors in turn.
 type scripted struct {
+	columns []table.Column
 	steps   []any
 	closing error
 }
 
-func (s *scripted) Columns() []table.Column { return nil }
+func (s *scripted) Columns() []table.Column { return s.columns }
 func (s *scripted) Close() error            { return s.closing }
 
 func (s *scripted) Next() (table.Record, error) {
