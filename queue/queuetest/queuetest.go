@@ -1,5 +1,5 @@
-// Package queuetest runs tests on every implementation of queue.Queue. Its own tests are the suite
-// that each of them must pass.
+// Package queuetest runs tests on every implementation of queue.Queue. It has the suite that each
+// of them must pass.
 package queuetest
 
 import (
@@ -19,15 +19,24 @@ func OnEach(t *testing.T, test func(t *testing.T, q queue.Queue)) {
 	t.Helper()
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		q := redisqueue.New(redistest.Start(t).Client)
-		q.Leases.Poll = 5 * time.Millisecond
-		test(t, q)
+		test(t, OpenRedis(t))
 	})
 	t.Run("memory", func(t *testing.T) {
 		t.Parallel()
-		test(t, memqueue.New())
+		test(t, OpenMemory(t))
 	})
 }
+
+// OpenRedis returns a new queue in Redis.
+func OpenRedis(t *testing.T) queue.Queue {
+	t.Helper()
+	q := redisqueue.New(redistest.Start(t).Client)
+	q.Leases.Poll = 5 * time.Millisecond
+	return q
+}
+
+// OpenMemory returns a new queue in memory.
+func OpenMemory(*testing.T) queue.Queue { return memqueue.New() }
 
 // maxWait is the maximum time that a test waits for a condition.
 const maxWait = time.Minute

@@ -12,19 +12,21 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// The suite that every implementation of queue.Queue must pass. Each test gets a new, empty queue.
-func TestConformance(t *testing.T) {
+// Conformance runs the suite that every implementation of queue.Queue must pass. Each test gets a
+// new, empty queue.
+func Conformance(t *testing.T, open func(t *testing.T) queue.Queue) {
+	t.Helper()
 	for _, group := range []map[string]func(t *testing.T, q queue.Queue){batchTests, recordTests, resultTests, addTests, serveTests, turnTests, deadlineTests, liveTests, aliasTests} {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				OnEach(t, test)
+				test(t, open(t))
 			})
 		}
 	}
 	t.Run("RandomOperations", func(t *testing.T) {
 		t.Parallel()
-		OnEach(t, testRandomOperations)
+		testRandomOperations(t, open(t))
 	})
 }
 
