@@ -114,9 +114,11 @@ func TestWhatAHeartbeatOwns(t *testing.T) {
 	}
 	m.held[all[1]].taken = time.Now().Add(time.Hour)
 	require.NoError(t, q.rdb.HSet(ctx, key("b", "deliveries"), 3, 1).Err())
-	m.held[all[3]].owned = true                                                         // it has begun
-	require.NoError(t, q.rdb.HSet(ctx, taskKey("m:default", "b:1"), "orphan", 5).Err()) // a reaper has seen it without an owner
+	m.held[all[3]].owned = true // it has begun
+	task := taskKey("m:default", "b:1")
+	require.NoError(t, q.rdb.HSet(ctx, task, "orphan", 5).Err()) // a reaper has seen it without an owner
 	m.beat(ctx)
+	require.False(t, q.rdb.HExists(ctx, task, "orphan").Val())
 	require.Equal(t, []string{"w", "", "", ""}, []string{owner(1), owner(2), owner(3), owner(4)})
 	for i, owned := range []bool{true, false, true, true} {
 		require.Equal(t, owned, m.held[all[i]].owned, "line %d", i+1)

@@ -12,6 +12,7 @@ for n, row in ipairs(rows) do
   local task = taskKey(row.queue, row.id)
   if redis.call('HGET', task, 'state') == 'active' and isCurrent(keysOf(row.batch), row.line, row.delivery) then
     redis.call('HSET', task, 'owner', arg.worker)
+    redis.call('HDEL', task, 'orphan')
   else
     gone[#gone + 1] = n
   end

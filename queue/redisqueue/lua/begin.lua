@@ -21,13 +21,16 @@ local replies = each(function(row, b, n)
     b.counts, b.begun = {}, {}
     changed[#changed + 1] = b
   end
-  local is = redis.call('HMGET', row.task, 'state', 'begun')
+  local is = redis.call('HMGET', row.task, 'state', 'orphan', 'begun')
   if is[1] ~= 'active' then
     return {reply.not_running}
   end
   redis.call('HSET', row.task, 'owner', row.worker, 'begun', row.worker)
+  if is[2] then
+    redis.call('HDEL', row.task, 'orphan')
+  end
   local line = b.rows[row.line]
-  line.attempts = whole(line.attempts) + (is[2] == row.worker and 0 or 1)
+  line.attempts = whole(line.attempts) + (is[3] == row.worker and 0 or 1)
   b.counts[#b.counts + 1] = row.line
   b.counts[#b.counts + 1] = line.attempts
   b.begun[#b.begun + 1] = n
