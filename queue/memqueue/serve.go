@@ -78,14 +78,16 @@ func (s *server) deliver(ctx context.Context, t *task) {
 	defer q.mu.Unlock()
 	s.rows--
 	t.running = false
+	cancelled := false
 	if b := q.batches[t.job.Batch]; b != nil {
+		cancelled = b.Cancelled
 		delete(b.running, t.job.Line)
 		if begun && outcome.Uncounted() {
 			b.uncount(t.job.Line)
 		}
 	}
 	switch {
-	case outcome.Kind == queue.KindDone:
+	case outcome.Kind == queue.KindDone || cancelled:
 		a.remove(t)
 	case outcome.Kind == queue.KindHandBack || ctx.Err() != nil:
 		s.returning = true
