@@ -12,10 +12,11 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// emulatedNvidia starts the backend on an emulator that also runs NVIDIA's kernels.
+// emulatedNvidia starts the backend on an emulator that also runs NVIDIA's kernels. Without
+// INGOT_LONG, it has Hopper's tiles, so that TestHopperConformance compiles no kernels again.
 func emulatedNvidia(tb testing.TB, o metal.Options) *metal.Backend {
 	tb.Helper()
-	return open(tb, o, emulator.Options{Nvidia: true})
+	return open(tb, o, emulator.Options{Nvidia: true, Hopper: !long})
 }
 
 // TestNvidiaConformance runs the conformance suite with NVIDIA's kernels: those that a backend
