@@ -97,7 +97,9 @@ func TestWhatFits(t *testing.T) {
 		fitted[want]++
 		require.Equal(t, want, p.fits(s, preempt))
 	})
-	require.Positive(t, min(fitted[true], fitted[false]), "%v", fitted)
+	if fitted[true]+fitted[false] >= 100 { // of fewer cases, all may fit
+		require.Positive(t, min(fitted[true], fitted[false]), "%v", fitted)
+	}
 }
 
 // Pages that a waiting sequence would share with running ones need not be free.
