@@ -27,8 +27,8 @@ var kernelArguments = map[string]any{
 	"activations.h QuantiseArgs": quantiseArgs{}, "activations.h RotateArgs": rotateArgs{}, "attention.cu AttentionArgs": nvidiaAttentionArgs{},
 	"choose.h RouteArgs": nvidiaRouteArgs{}, "choose.cu RowRouteArgs": rowRouteArgs{}, "top.cu TopArgs": nvidiaTopArgs{},
 	"experts.h ExpertsArgs": packedExpertsArgs{}, "experts.h GroupArgs": choicesArgs{}, "experts.h RowExpertsArgs": rowExpertsArgs{},
-	"experts.h RowGatedArgs": rowGatedArgs{}, "experts.h WeighArgs": weighChoicesArgs{}, "pack.h EmbedArgs": packedArgs{}, "pack.h PackArgs": packArgs{},
-	"product.h GatedArgs": packedGatedArgs{}, "product.h ProductArgs": packedProductArgs{}, "product.h RowArgs": rowArgs{},
+	"experts.h RowGatedExpertsArgs": rowGatedArgs{}, "experts.h WeighArgs": weighChoicesArgs{}, "pack.h EmbedArgs": packedArgs{}, "pack.h PackArgs": packArgs{},
+	"product.h GatedArgs": packedGatedArgs{}, "product.h ProductArgs": packedProductArgs{}, "product.h RowArgs": rowArgs{}, "product.h RowGatedArgs": rowGatedProductArgs{},
 }
 
 // TestArguments compares the argument structs of this package with those of the kernels: their
