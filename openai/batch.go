@@ -29,9 +29,6 @@ func ParseInputLine(raw []byte) (InputLine, error) {
 		return l, err
 	}
 	l.CustomID = o.id()
-	if o.err != nil {
-		return l, o.err
-	}
 	if body, ok := o.get("body", dict); ok {
 		l.Endpoint = o.lineEndpoint(body)
 		l.Body = body
@@ -126,10 +123,7 @@ func (o *object) bodyEndpoint() Endpoint {
 // knownError sets the error in the line's field "error". Programs that make input files, such as
 // package prompt, write such a line for a record from which they cannot make a request.
 func (o *object) knownError() {
-	raw, ok := o.get("error", dict)
-	if !ok {
-		return
-	}
+	raw, _ := o.get("error", dict)
 	var e Error
 	if err := json.Unmarshal(raw, &e); err != nil || e.Code == "" {
 		o.fail(CodeInvalidType, `"error" must be an object with a "code" and a "message"`)

@@ -49,14 +49,8 @@ func (r *Request) readContinued(o *object, f *Field) {
 		return
 	}
 	r.chat.Set(f.Name, true)
-	messages, _ := member(r.chat, "messages").([]ordered.Value)
-	if len(messages) == 0 {
-		return // readMessages has set an error
-	}
+	messages, _ := member(r.chat, "messages").([]ordered.Value) // objects, and at least one, or readMessages would have set an error
 	last, _ := messages[len(messages)-1].(*ordered.Object)
-	if last == nil {
-		return
-	}
 	if text, _ := member(last, "content").(string); member(last, "role") != "assistant" || text == "" {
 		o.fail(CodeInvalidValue, `%q needs a last message with the role "assistant" and a non-empty content`, f.Name)
 	}
@@ -80,7 +74,6 @@ func (r *Request) readMessages(o *object, f *Field) {
 	raw, ok := o.get(f.Name, array)
 	if !ok {
 		o.fail(CodeMissing, `"messages" is missing`)
-		return
 	}
 	list, _ := o.parse(f.Name, raw).([]ordered.Value)
 	if len(list) == 0 {
@@ -135,9 +128,9 @@ func (o *object) message(i int, m *ordered.Object) {
 func (o *object) missingContent(i int, isNull bool) {
 	if isNull {
 		o.fail(CodeInvalidType, `"messages[%d].content" must be a string or an array, not null`, i)
-		return
+	} else {
+		o.fail(CodeMissing, `"messages[%d].content" is missing`, i)
 	}
-	o.fail(CodeMissing, `"messages[%d].content" is missing`, i)
 }
 
 func (o *object) joinParts(i int, parts []ordered.Value) string {

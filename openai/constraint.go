@@ -165,11 +165,7 @@ func (r *Request) readSchemaOrText(o *object, name string) {
 
 // readFormat reads Ollama's field: "json", or a schema.
 func (r *Request) readFormat(o *object, name string) {
-	raw, ok := o.get(name, text, dict)
-	if !ok {
-		return
-	}
-	if typeOf(raw) == dict {
+	if raw, _ := o.get(name, text, dict); typeOf(raw) == dict {
 		r.readSchema(o, name)
 		return
 	}
@@ -197,7 +193,7 @@ func (r *Request) readChoices(o *object, name string) {
 		case i == maxChoices:
 			o.fail(CodeInvalidValue, "%q has more than %d strings", o.named(name), maxChoices)
 			return
-		case ordered.HalfSurrogate(e) >= 0:
+		case ordered.HalfSurrogate(e) != -1:
 			o.fail(CodeInvalidValue, `"%s[%d]" has half of a surrogate pair, which no answer can have: remove it`, o.named(name), i)
 		default:
 			json.Unmarshal(e, &s) //nolint:errcheck // the request's body is valid JSON, so e is a string

@@ -94,6 +94,7 @@ func TestErrorsOfForms(t *testing.T) {
 		{`"response_format":{"type":"json_schema","json_schema":{"schema":"{}"}}`, CodeInvalidType, "response_format.json_schema.schema", `"response_format.json_schema.schema" must be an object, not a string`},
 		{`"response_format":{"type":"json_schema","json_schema":{"schema":{},"strict":"yes"}}`, CodeInvalidType, "response_format.json_schema.strict", `"response_format.json_schema.strict" must be true or false, not a string`},
 		{`"response_format":{"type":"json_schema","json_schema":{"schema":{},"name":7}}`, CodeInvalidType, "response_format.json_schema.name", `"response_format.json_schema.name" must be a string, not a number`},
+		{`"response_format":{"type":"json_schema","json_schema":{"schema":{},"description":7}}`, CodeInvalidType, "response_format.json_schema.description", `"response_format.json_schema.description" must be a string, not a number`},
 		{`"response_format":{"type":"json_object","json_schema":{"schema":{}}}`, CodeInvalidValue, "response_format.json_schema", `"response_format.json_schema" needs the type "json_schema", not "json_object"`},
 		{`"response_format":{"type":"json_object","schema":[]}`, CodeInvalidType, "response_format.schema", `"response_format.schema" must be an object, not an array`},
 		{`"structured_outputs":{}`, CodeInvalidValue, "structured_outputs", `"structured_outputs" has no form: give one of json, regex, choice, grammar and json_object`},
@@ -157,6 +158,7 @@ func TestConstraintField(t *testing.T) {
 		}
 		require.False(t, f.Settles("seed"))
 	}
+	require.Panics(t, func() { ConstraintField(generation.Constraint{Schema: "{"}) }, "a schema that is no JSON")
 	seed := Flags()[0]
 	require.True(t, seed.Settles(seed.Name))
 	require.False(t, seed.Settles("response_format"))

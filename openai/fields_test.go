@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,24 @@ func bodyWith(e Endpoint, field, value string) string {
 		return fmt.Sprintf(`{"messages":[{"role":"user","content":"hi"}],"logprobs":true,%q:%s}`, field, value)
 	}
 	return fmt.Sprintf(`{%s%q:%s}`, prompts, field, value)
+}
+
+// Each endpoint has the fields of its own and those of both, in the order of the table.
+func TestFieldsOfAnEndpoint(t *testing.T) {
+	t.Parallel()
+	for _, e := range []Endpoint{Chat, Completions} {
+		var want []*Field
+		for _, f := range fields {
+			if f.Only == "" || f.Only == e {
+				want = append(want, f)
+			}
+		}
+		require.Equal(t, want, Fields(e))
+	}
+	forms := []string{"response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "json_schema", "grammar", "format"}
+	for _, f := range fields {
+		require.Equal(t, slices.Contains(forms, f.Name), f.GivesForm(), f.Name)
+	}
 }
 
 // TestRangesOfFields: each number is accepted at the ends of its range and refused beyond them,

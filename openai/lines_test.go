@@ -158,7 +158,7 @@ func TestResultIDs(t *testing.T) {
 		"batch_req_b-1-00000000": true, "batch_req_b-2147483647-00000000": true,
 		"batch_req_b-0-00000000": false, "batch_req_b--1-00000000": true, // of a batch "b-"
 		"batch_req_b-2147483648-00000000": false, "batch_req_b-99999999999999999999-00000000": false, "batch_req_b-x-00000000": false, "batch_req_b-1-0000000": false,
-		"batch_req_b-1-000000": false, "batch_req_b-1-0000000000": false, "batch_req_b-1-0000000g": false,
+		"batch_req_b-1-000000": false, "batch_req_b-1-0000000000": false, "batch_req_b-1-0000000g": false, "batch_req_b-1-00000000zz": false,
 		"batch_req_1-00000000": false, "req_b-1-00000000": false, "b-1-00000000": false, "": false,
 	} {
 		_, line, sum, err := ParseResultID(id)
@@ -222,7 +222,7 @@ func TestFlags(t *testing.T) {
 		{Boolean, "yes", "", `"yes" is not true or false`},
 		{String, "<low>", `"<low>"`, ""},
 		{Strings, "a,b", `["a,b"]`, ""},
-		{Integers, "2, 7", "[2,7]", ""},
+		{Integers, "2, 10", "[2,10]", ""},
 		{Integers, "2,x,7", "", `"2,x,7" is not a list of token ids, such as 2,7`},
 		{Object, `{"50": -100}`, `{"50": -100}`, ""},
 		{Object, `{50}`, "", `"{50}" is not JSON`},

@@ -117,7 +117,10 @@ func (l *completionLogprobs) add(t generation.TokenLogprob, first bool, offset, 
 	var others map[string]logprob
 	if !first {
 		value := logprob(t.Logprob)
-		p, others = &value, alternatives(t, top)
+		p = &value
+		if top > 0 {
+			others = alternatives(t)
+		}
 	}
 	l.Logprobs = append(l.Logprobs, p)
 	if top > 0 {
@@ -142,15 +145,14 @@ func (o *offsets) next(t generation.TokenLogprob, inText bool) int {
 
 // alternatives maps the texts of the most likely tokens, and of the chosen token, to their
 // log-probabilities. If two tokens have the same text, the larger log-probability is used.
-func alternatives(t generation.TokenLogprob, top int) map[string]logprob {
-	if top == 0 {
-		return nil
-	}
+func alternatives(t generation.TokenLogprob) map[string]logprob {
 	m := map[string]logprob{}
 	for _, o := range t.Top {
-		if had, ok := m[o.Text]; !ok || logprob(o.Logprob) > had {
-			m[o.Text] = logprob(o.Logprob)
+		p := logprob(o.Logprob)
+		if had, ok := m[o.Text]; ok {
+			p = max(p, had)
 		}
+		m[o.Text] = p
 	}
 	if _, ok := m[t.Text]; !ok {
 		m[t.Text] = logprob(t.Logprob)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/ingot-run/ingot/internal/ordered"
 )
@@ -30,7 +31,7 @@ func parseObject(raw []byte, path string) (*object, *Error) {
 		}
 		return o, nil // raw is null, which counts as an object without fields
 	}
-	o.fields = make(map[string]json.RawMessage, 8)
+	o.fields = map[string]json.RawMessage{}
 	for key, value := range ordered.Members(raw) {
 		o.fields[key] = value
 	}
@@ -62,18 +63,12 @@ func parseLine(raw []byte, code string) (*object, *Error) {
 }
 
 func repeated(object []byte) (key string, ok bool) {
-	d := json.NewDecoder(bytes.NewReader(object))
 	seen := map[string]bool{}
-	d.Token() //nolint:errcheck // the object is valid
-	for d.More() {
-		token, _ := d.Token()
-		key, _ := token.(string)
+	for key := range ordered.Members(object) {
 		if seen[key] {
 			return key, true
 		}
 		seen[key] = true
-		var value json.RawMessage
-		d.Decode(&value) //nolint:errcheck // the object is valid
 	}
 	return "", false
 }
@@ -148,7 +143,6 @@ func (o *object) number(name string, low, high, def float64) float64 {
 	v, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || v < low || v > high {
 		o.fail(CodeInvalidValue, "%q must be between %v and %v, not %s", o.named(name), low, high, raw)
-		return def
 	}
 	return v
 }
@@ -161,15 +155,13 @@ func (o *object) integer(name string, low, high int64) (v int64, ok bool) {
 		return 0, false
 	}
 	v, err := parseInteger(raw)
-	if err != nil {
+	switch {
+	case err != nil:
 		o.fail(CodeInvalidType, "%q must be a whole number, not %s", o.named(name), raw)
-		return 0, false
-	}
-	if v < low || v > high {
+	case v < low || v > high:
 		o.fail(CodeInvalidValue, "%q must be %s, not %s", o.named(name), bounds(v, low, high), raw)
-		return 0, false
 	}
-	return v, true
+	return v, o.err == nil
 }
 
 // bounds describes the range from low to high, for an error about v, which is outside this range.
@@ -228,9 +220,7 @@ const (
 
 // typeOf returns the type of a valid JSON value. The first byte of the value determines the type.
 func typeOf(raw json.RawMessage) jsonType {
-	for len(raw) > 0 && (raw[0] == ' ' || raw[0] == '\t' || raw[0] == '\r' || raw[0] == '\n') {
-		raw = raw[1:]
-	}
+	raw = bytes.TrimLeft(raw, " \t\r\n")
 	if len(raw) == 0 {
 		return null
 	}
@@ -250,13 +240,9 @@ func typeOf(raw json.RawMessage) jsonType {
 }
 
 func anyOf(types []jsonType) string {
-	s := string(types[0])
-	for i, k := range types[1:] {
-		if i == len(types)-2 {
-			s += " or " + string(k)
-		} else {
-			s += ", " + string(k)
-		}
+	names := make([]string, len(types))
+	for i, k := range types {
+		names[i] = string(k)
 	}
-	return s
+	return strings.Join(names, " or ")
 }

@@ -22,12 +22,9 @@ func UserMessage(text string) json.RawMessage {
 		Role    string `json:"role"`
 		Content string `json:"content"`
 	}
-	body, err := Marshal(struct {
+	body, _ := Marshal(struct {
 		Messages []message `json:"messages"`
-	}{[]message{{"user", text}}})
-	if err != nil {
-		panic(err) // encoding a string never fails
-	}
+	}{[]message{{"user", text}}}) // encoding a string never fails
 	return body
 }
 

@@ -78,7 +78,7 @@ func parseRequest(e Endpoint, body []byte, live bool) (*Request, error) {
 	if o.err != nil {
 		return nil, o.err
 	}
-	if at := ordered.HalfSurrogate(body); at >= 0 { // the model would read U+FFFD, and answer another prompt
+	if at := ordered.HalfSurrogate(body); at != -1 { // the model would read U+FFFD, and answer another prompt
 		return nil, errorf(CodeInvalidText, `the body has half of a surrogate pair at byte %d, which is no text: remove it`, at)
 	}
 	if r.unknown = o.unknown(e); r.unknown == nil {

@@ -287,6 +287,8 @@ func TestErrorsNameTheField(t *testing.T) {
 		{Completions, `"logprobs":true`, CodeInvalidType, `"logprobs" must be a number, not true or false`},
 		{Completions, `"logprobs":21`, CodeInvalidValue, `"logprobs" must be between 0 and 20, not 21`},
 		{Chat, `"logprobs":1`, CodeInvalidType, `"logprobs" must be true or false, not a number`},
+		{Chat, `"min_tokens":2,"max_tokens":1`, CodeInvalidValue, `"min_tokens" is 2, more than the 1 tokens that may be generated`},
+		{Chat, `"top_logprobs":1`, CodeInvalidValue, `"top_logprobs" needs "logprobs" to be true`},
 		{Chat, `"top_logprobs":5`, CodeInvalidValue, `"top_logprobs" needs "logprobs" to be true`},
 		{Chat, `"logprobs":true,"top_logprobs":21`, CodeInvalidValue, `"top_logprobs" must be between 0 and 20, not 21`},
 		{Completions, `"echo":"yes"`, CodeInvalidType, `"echo" must be true or false, not a string`},
@@ -316,6 +318,18 @@ func TestErrorsNameTheField(t *testing.T) {
 			_, err := ParseRequest(c.endpoint, []byte(body))
 			require.Equal(t, errorf(c.code, "%s", c.message), err)
 		})
+	}
+}
+
+// The variables of a chat template have the limits of ordered.ParseJSON.
+func TestVariablesThatAreNestedTooDeep(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("[", 1002) + strings.Repeat("]", 1002)
+	for fields, param := range map[string]string{`"chat_template_kwargs":{"a":` + deep + `}`: "chat_template_kwargs", `"documents":` + deep: "documents"} {
+		_, err := ParseRequest(Chat, []byte(bodyWith(Chat, "n", "1,"+fields)))
+		require.ErrorContains(t, err, `"`+param+`": parse JSON: offset `)
+		require.ErrorContains(t, err, "values are nested more than 1000 deep")
+		require.Equal(t, []string{CodeInvalidJSON, param}, []string{AsError(err).Code, AsError(err).Param})
 	}
 }
 

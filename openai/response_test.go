@@ -81,6 +81,22 @@ func TestResponses(t *testing.T) {
 			}}), "cmpl-7", "text_completion",
 			`[{"index":0,"text":"xyz","logprobs":{"tokens":["x","yz"],"token_logprobs":[-1,-4],"top_logprobs":[{"x":-1,"q":-3},{"r":-1,"yz":-4}],"text_offset":[0,1]},"finish_reason":"stop","stop_reason":"z"}]`, usage,
 		},
+		"log-probabilities of no tokens": {
+			Completions, `,"logprobs":1`, one(generation.Choice{FinishReason: "stop"}), "cmpl-7", "text_completion",
+			`[{"index":0,"text":"","logprobs":{"tokens":[],"token_logprobs":[],"top_logprobs":[],"text_offset":[]},"finish_reason":"stop"}]`, usage,
+		},
+		"neither log-probabilities nor alternatives": {
+			Completions, `,"logprobs":0`, one(generation.Choice{FinishReason: "stop"}), "cmpl-7", "text_completion",
+			`[{"index":0,"text":"","logprobs":{"tokens":[],"token_logprobs":[],"top_logprobs":null,"text_offset":[]},"finish_reason":"stop"}]`, usage,
+		},
+		"a chat with an empty answer": {
+			Chat, "", one(generation.Choice{FinishReason: "stop"}), "chatcmpl-7", "chat.completion",
+			`[{"index":0,"message":{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":"stop"}]`, usage,
+		},
+		"a chat with only a call": {
+			Chat, "", one(generation.Choice{FinishReason: "tool_calls", ToolCalls: []generation.ToolCall{{ID: "c1", Name: "f", Arguments: "{}"}}}), "chatcmpl-7", "chat.completion",
+			`[{"index":0,"message":{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]},"logprobs":null,"finish_reason":"tool_calls"}]`, usage,
+		},
 		"log-probabilities without alternatives": {
 			Completions, `,"logprobs":0`, one(generation.Choice{Text: "x", FinishReason: "stop", Logprobs: []generation.TokenLogprob{scored("x", -1, token("q", -3))}}), "cmpl-7", "text_completion",
 			`[{"index":0,"text":"x","logprobs":{"tokens":["x"],"token_logprobs":[-1],"top_logprobs":null,"text_offset":[0]},"finish_reason":"stop"}]`, usage,

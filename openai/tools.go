@@ -150,7 +150,6 @@ func (r *Request) readNamedChoice(o *object) {
 		raw, ok := o.get("allowed_tools", dict)
 		if !ok {
 			o.fail(CodeMissing, "%q is missing", o.named("allowed_tools"))
-			return
 		}
 		o.inside(raw, o.named("allowed_tools")+".", func(a *object) { r.readAllowed(a) })
 	default:
@@ -207,14 +206,13 @@ func (r *Request) readParallel(o *object, f *Field) {
 // toolCalls checks the calls of message i and parses their arguments. OpenAI's messages have these
 // as JSON text, and templates expect objects.
 func (o *object) toolCalls(i int, m *ordered.Object) {
-	v, ok := m.Get("tool_calls")
-	if !ok || v == nil {
+	v := member(m, "tool_calls")
+	if v == nil {
 		return
 	}
 	calls, ok := v.([]ordered.Value)
 	if !ok {
 		o.fail(CodeInvalidType, `"messages[%d].tool_calls" must be an array, not %s`, i, typeOfValue(v))
-		return
 	}
 	for k, v := range calls {
 		call, _ := v.(*ordered.Object)

@@ -43,6 +43,10 @@ func TestTools(t *testing.T) {
 		require.Equal(t, want, r.ToolChoice, fields)
 		require.NoError(t, r.Validate(10), fields)
 	}
+	for _, kind := range []string{`"object"`, `["object"]`, `["object","null"]`} { // a schema may give several types
+		parameters := `{"type":` + kind + `}`
+		require.Equal(t, []generation.Tool{{Name: "f", Parameters: parameters}}, toolRequest(t, `"tools":[{"type":"function","function":{"name":"f","parameters":`+parameters+`}}]`).Tools)
+	}
 	require.Empty(t, toolRequest(t, two+`,"tool_choice":"none"`).Tools)
 	require.Empty(t, toolRequest(t, `"tool_choice":"auto"`).Tools)
 	for _, none := range []string{``, `"tools":[],`, `"tools":null,"tool_choice":"none",`} {

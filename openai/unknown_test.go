@@ -223,6 +223,7 @@ func TestUnknownFieldsInside(t *testing.T) {
 		tool + `"tool_choice":{"type":"function","mode":"auto","function":{"name":"f"}}`:                                                                    `"tool_choice.mode" is unknown: remove it`,
 		tool + `"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tool":[],"tools":[{"type":"function","function":{"name":"f"}}]}}`:     `"tool_choice.allowed_tools.tool" is unknown: did you mean "tools"?`,
 		tool + `"tool_choice":{"type":"allowed_tools","mode":"auto","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"f"}}]}}`: `"tool_choice.mode" is unknown: remove it`,
+		tool + `"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","strict":true,"function":{"name":"f"}}]}}`: `"tool_choice.allowed_tools.tools[0].strict" is unknown: remove it`,
 		`"structured_outputs":{"regex":"a","chioce":["b"]}`:                                                                                                 `"structured_outputs.chioce" is unknown: did you mean "choice"?`,
 		`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{},"foo":1}}`:                                                           `"response_format.json_schema.foo" is unknown: remove it`,
 		`"response_format":{"type":"json_object","schemas":{}}`:                                                                                             `"response_format.schemas" is unknown: did you mean "schema"?`,

@@ -65,10 +65,6 @@ var inert = []string{
 
 // refuse sets an error for unsupported fields and misspelt names. A live request may set "stream".
 func (o *object) refuse(e Endpoint, live bool) {
-	odd := o.odd(e)
-	if len(odd) == 0 {
-		return
-	}
 	for _, f := range unsupported {
 		if f.ignorable || !o.has(f.field) || (f.only != "" && f.only != e) || live && f.field == "stream" {
 			continue
@@ -77,7 +73,7 @@ func (o *object) refuse(e Endpoint, live bool) {
 			o.fail(CodeUnsupported, "%q is not supported: %s", f.field, f.instead)
 		}
 	}
-	for _, name := range odd {
+	for _, name := range o.odd(e) {
 		if meant := misspelt(name); meant != "" {
 			o.fail(CodeInvalidValue, "%q is unknown: did you mean %q?", name, meant)
 		}
@@ -86,8 +82,6 @@ func (o *object) refuse(e Endpoint, live bool) {
 
 func compact(raw json.RawMessage) string {
 	var b bytes.Buffer
-	if err := json.Compact(&b, raw); err != nil {
-		return string(raw)
-	}
+	json.Compact(&b, raw) //nolint:errcheck // the value of a field is valid JSON
 	return b.String()
 }
