@@ -15,8 +15,8 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// family is a file of testdata/families.py: a chat template, a part of a vocabulary, and chats with
-// their prompts.
+// family is a file of testdata/families.py: a chat template or its name in the folder templates of
+// INGOT_VECTORS, a vocabulary, and chats with their prompts.
 type family struct {
 	Architecture string    `json:"architecture"`
 	Name         string    `json:"name"`
@@ -27,6 +27,7 @@ type family struct {
 	SpacePrefix  bool      `json:"space_prefix"`
 	Date         string    `json:"date"`
 	Template     string    `json:"template"`
+	TemplateFile string    `json:"template_file"`
 	Tokens       []string  `json:"tokens"`
 	Types        []int32   `json:"types"`
 	Merges       []string  `json:"merges"`
@@ -36,6 +37,36 @@ type family struct {
 		Text     string          `json:"text"`
 		IDs      []int32         `json:"ids"`
 	} `json:"cases"`
+}
+
+// eachFamily runs a parallel subtest for every family.
+func eachFamily(t *testing.T, test func(t *testing.T, f *family)) {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/families/*.json")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(paths), 14)
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			var f family
+			require.NoError(t, json.Unmarshal(text, &f))
+			test(t, &f)
+		})
+	}
+}
+
+// needTemplate reads the template of a family from its file, if it has one. It skips the test if
+// the file is not available.
+func (f *family) needTemplate(t *testing.T) {
+	t.Helper()
+	if f.TemplateFile == "" {
+		return
+	}
+	text, err := os.ReadFile(filepath.Join(needTemplates(t), f.TemplateFile))
+	require.NoError(t, err)
+	f.Template = string(text)
 }
 
 func (f *family) meta() *gguf.Metadata {
@@ -56,31 +87,21 @@ func (f *family) meta() *gguf.Metadata {
 }
 
 // TestFamilies makes prompts with the template and the tokenizer of each family, and compares them
-// with those of Hugging Face's transformers and tokenizers. The files of families whose licence
-// does not allow a copy are in the folder families of INGOT_VECTORS.
+// with those of Hugging Face's transformers and tokenizers.
 func TestFamilies(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob("testdata/families/*.json")
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(paths), 10)
-	if dir := os.Getenv("INGOT_VECTORS"); dir != "" {
-		more, err := filepath.Glob(filepath.Join(dir, "families", "*.json"))
+	eachFamily(t, func(t *testing.T, f *family) {
+		require.NotEmpty(t, f.Cases)
+		tokens, err := tokenizer.New(f.meta())
 		require.NoError(t, err)
-		paths = append(paths, more...)
-	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) {
-			t.Parallel()
-			text, err := os.ReadFile(path)
-			require.NoError(t, err)
-			var f family
-			require.NoError(t, json.Unmarshal(text, &f))
-			tokens, err := tokenizer.New(f.meta())
-			require.NoError(t, err)
+		for i, c := range f.Cases {
+			require.Equal(t, c.IDs, tokens.Encode(c.Text, tokenizer.EncodeOptions{Special: true}), "chat %d", i)
+		}
+		t.Run("template", func(t *testing.T) {
+			f.needTemplate(t)
 			template := New(f.meta(), tokens)
 			date, err := time.Parse(time.DateOnly, f.Date)
 			require.NoError(t, err)
-			require.NotEmpty(t, f.Cases)
 			for i, c := range f.Cases {
 				messages, err := ordered.ParseJSON(c.Messages)
 				require.NoError(t, err)
@@ -89,8 +110,7 @@ func TestFamilies(t *testing.T) {
 				prompt, err := template.Render(t.Context(), vars, nil, date)
 				require.NoError(t, err)
 				require.Equal(t, c.Text, prompt, "chat %d", i)
-				require.Equal(t, c.IDs, tokens.Encode(prompt, tokenizer.EncodeOptions{Special: true}), "chat %d", i)
 			}
 		})
-	}
+	})
 }

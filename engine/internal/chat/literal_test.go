@@ -2,8 +2,6 @@ package chat
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -30,50 +28,42 @@ func chatOf(t *testing.T, content any) *ordered.Object {
 // gives the prompt of the same text, with the control tokens of an ordinary message.
 func TestLiteral(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob("testdata/families/*.json")
-	require.NoError(t, err)
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) {
-			t.Parallel()
-			text, err := os.ReadFile(path)
-			require.NoError(t, err)
-			var f family
-			require.NoError(t, json.Unmarshal(text, &f))
-			tok, err := tokenizer.New(f.meta())
-			require.NoError(t, err)
-			template := New(f.meta(), tok)
-			prompt := func(content string, literal bool) (text string, controls []int32) {
-				chat, mark := chatOf(t, content), ""
-				if literal {
-					chat, mark, err = Literal(t.Context(), chat, tok)
-					require.NoError(t, err)
-				}
-				text, err := template.Render(t.Context(), chat, nil, time.Unix(0, 0))
+	eachFamily(t, func(t *testing.T, f *family) {
+		f.needTemplate(t)
+		tok, err := tokenizer.New(f.meta())
+		require.NoError(t, err)
+		template := New(f.meta(), tok)
+		prompt := func(content string, literal bool) (text string, controls []int32) {
+			chat, mark := chatOf(t, content), ""
+			if literal {
+				chat, mark, err = Literal(t.Context(), chat, tok)
 				require.NoError(t, err)
-				text, parts := CutMarks(text, mark)
-				for _, id := range tok.Encode(text, tokenizer.EncodeOptions{Special: true, Literal: parts}) {
-					if tok.Bytes(id) == nil {
-						controls = append(controls, id)
-					}
-				}
-				return text, controls
 			}
-			var names []string
-			for id := range int32(tok.Size()) {
-				if name := tok.Token(id); tok.Bytes(id) == nil && len(name) > 2 && !strings.Contains(f.Template, "'"+name+"' in") {
-					names = append(names, name)
+			text, err := template.Render(t.Context(), chat, nil, time.Unix(0, 0))
+			require.NoError(t, err)
+			text, parts := CutMarks(text, mark)
+			for _, id := range tok.Encode(text, tokenizer.EncodeOptions{Special: true, Literal: parts}) {
+				if tok.Bytes(id) == nil {
+					controls = append(controls, id)
 				}
 			}
-			require.NotEmpty(t, names)
-			content := "a" + strings.Join(names, " b") + names[0][:2]
-			_, ordinary := prompt("hi", false)
-			plain, controls := prompt(content, false)
-			require.Greater(t, len(controls), len(ordinary), "without Literal, the texts become control tokens")
-			got, controls := prompt(content, true)
-			require.Equal(t, plain, got)
-			require.Equal(t, ordinary, controls)
-		})
-	}
+			return text, controls
+		}
+		var names []string
+		for id := range int32(tok.Size()) {
+			if name := tok.Token(id); tok.Bytes(id) == nil && len(name) > 2 && !strings.Contains(f.Template, "'"+name+"' in") {
+				names = append(names, name)
+			}
+		}
+		require.NotEmpty(t, names)
+		content := "a" + strings.Join(names, " b") + names[0][:2]
+		_, ordinary := prompt("hi", false)
+		plain, controls := prompt(content, false)
+		require.Greater(t, len(controls), len(ordinary), "without Literal, the texts become control tokens")
+		got, controls := prompt(content, true)
+		require.Equal(t, plain, got)
+		require.Equal(t, ordinary, controls)
+	})
 }
 
 // Texts in any place of a message are marked. The chat itself does not change.

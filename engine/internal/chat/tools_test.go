@@ -225,7 +225,7 @@ func TestParseIsTheInverseOfRender(t *testing.T) {
 		{"microsoft-Phi-3.5-mini-instruct", false, true, false, "<|end|>\n</s>", false},
 		{"HuggingFaceTB-SmolLM3-3B", false, true, true, "<|im_end|>\n", false},
 		{"google-gemma-4-31B-it", false, true, false, "<|tool_response>", true},
-		{"families/granite", false, true, false, "<|end_of_text|>\n", false},
+		{"ibm-granite-granite-3.3-2B-Instruct", false, true, false, "<|end_of_text|>\n", false},
 		{"families/phi4-mini", false, true, false, "<|end|></s>", false},
 	} {
 		tmpl := readTemplate(t, dir, w.template)

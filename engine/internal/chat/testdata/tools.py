@@ -3,11 +3,11 @@
 
     python3 tools.py TEMPLATES > tools.json    (pip install transformers)
 
-TEMPLATES has the templates of llama.cpp's models/templates; those of families/NAME.json are in this folder. A chat is written as a client of OpenAI's API sends it. transformers gets
-arguments as objects, texts instead of null, and ids of nine letters and digits for Mistral. To templates that render one call of a message,
-it gets each call in a message of its own, with its result after it. To templates that do not render calls (Granite 3, Phi-4-mini), it gets them
-in the content. For templates whose licence asks for more than a copyright notice,
-tools.json has the SHA-256 of the prompt.
+TEMPLATES is the folder templates of INGOT_VECTORS; templates of families/NAME.json are in this folder. A chat is written as a client of OpenAI's
+API sends it. transformers gets arguments as objects, texts instead of null, and ids of nine letters and digits for Mistral. To templates that
+render one call of a message, it gets each call in a message of its own, with its result after it. To templates that do not render calls
+(Granite 3, Phi-4-mini), it gets them in the content. For templates whose licence asks for more than a copyright notice, tools.json has the
+SHA-256 of the prompt.
 """
 
 import copy
@@ -38,7 +38,7 @@ TEMPLATES = {
     "unsloth-mistral-Devstral-Small-2507": ("Mistral", False, True, True, {}),
     "meta-llama-Llama-3.1-8B-Instruct": ("Llama 3", True, False, False, {}),
     "meta-llama-Llama-3.2-3B-Instruct": ("Llama 3", True, False, False, {}),
-    "families/granite": ("Granite 3", False, False, True, {}),
+    "ibm-granite-granite-3.3-2B-Instruct": ("Granite 3", False, False, True, {}),
     "families/phi4-mini": ("Phi-4-mini", False, False, True, {}),
 }
 MARKS = {"Granite 3": ("<|tool_call|>", ""), "Phi-4-mini": ("<|tool_call|>", "<|/tool_call|>")}  # around a list of calls in the content
