@@ -31,7 +31,7 @@ func TestFirstChoice(t *testing.T) {
 	t.Parallel()
 	base, chat := Model{Alias: "base"}, Model{Alias: "chat", Chat: true}
 	gone := Model{Alias: "gone", Chat: true, Away: true}
-	for want, models := range map[string][]Model{"chat": {gone, base, chat}, "base": {gone, base}, "gone": {gone}, "": nil} {
+	for want, models := range map[string][]Model{"chat": {gone, base, chat, {Alias: "later", Chat: true}}, "base": {gone, base}, "gone": {gone}, "": nil} {
 		require.Equal(t, want, firstChoice(models))
 	}
 }

@@ -179,6 +179,7 @@ func TestTryAPrompt(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Contains(t, w.Body.String(), "a &lt;time&gt;")
+	require.Contains(t, w.Body.String(), "<option selected>base</option>", "the form keeps its model")
 	for _, value := range []string{"Once upon", `"7"`, `"0.25"`, `"11"`, "STOP", `"0.125"`, "Be kind"} {
 		require.Contains(t, w.Body.String(), value, "the form keeps its values")
 	}
@@ -210,6 +211,7 @@ func TestTryAPrompt(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Contains(t, w.Body.String(), `"512"`)
+	require.Contains(t, w.Body.String(), "<option selected>chat</option>", "the form begins with the first choice")
 	c.Models = func(*http.Request) ([]Model, error) { return nil, errBroken }
 	w, err = serve(t, c, "GET /console/try", get(t, "/console/try"))
 	require.NoError(t, err)
