@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -192,6 +194,91 @@ func TestWaitsBetweenAttempts(t *testing.T) {
 	require.Len(t, times, 2)
 	require.GreaterOrEqual(t, times[1].Sub(times[0]), time.Second)
 	require.Less(t, a.took, time.Since(start)/2, "the time of the last attempt")
+}
+
+// Without a wait that the server asks for, the waits begin with half of FirstWait or more, and
+// double.
+func TestWaitsThatTheClientChooses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var times []time.Time
+		c := answering(t, func() *http.Response {
+			times = append(times, time.Now())
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("busy"))}
+		})
+		c.options.Attempts, c.options.FirstWait = 3, time.Minute/4
+		_, err := c.ask(t.Context(), openai.Completions, []byte(`{"prompt":"a"}`))
+		require.ErrorContains(t, err, "the server answers 503: busy")
+		require.Len(t, times, 3)
+		require.GreaterOrEqual(t, times[1].Sub(times[0]), time.Minute/8)
+		require.GreaterOrEqual(t, times[2].Sub(times[1]), time.Minute/4)
+	})
+}
+
+// transport answers requests without a network.
+type transport func(*http.Request) *http.Response
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
+
+func answering(t *testing.T, answer func() *http.Response) *Client {
+	t.Helper()
+	c, err := New(t.Context(), Options{URL: "https://example.org/v1", Model: "m", Attempts: 1})
+	require.NoError(t, err)
+	c.http.Transport = transport(func(*http.Request) *http.Response { return answer() })
+	return c
+}
+
+// body notes that it was closed.
+type body struct {
+	io.Reader
+	closed bool
+}
+
+func (b *body) Close() error {
+	b.closed = true
+	return nil
+}
+
+// The bodies of answers are closed, also of those that cannot be used.
+func TestBodiesAreClosed(t *testing.T) {
+	t.Parallel()
+	for text, status := range map[string]int{`{"choices":[{}]}`: http.StatusOK, "no": http.StatusBadRequest, "": http.StatusOK} {
+		answered := &body{Reader: strings.NewReader(text)}
+		if text == "" {
+			answered.Reader = iotest.ErrReader(errBroken)
+		}
+		c := answering(t, func() *http.Response {
+			return &http.Response{StatusCode: status, Header: http.Header{}, Body: answered}
+		})
+		c.ask(t.Context(), openai.Completions, []byte(`{"prompt":"a"}`)) //nolint:errcheck // some answers are errors
+		require.True(t, answered.closed)
+	}
+}
+
+// The check of echoes sends these requests, and accepts an answer of three tokens.
+func TestRequestsForAnEcho(t *testing.T) {
+	t.Parallel()
+	for tokens, want := range map[int]error{2: ErrNoEcho, 3: nil} {
+		var sent []byte
+		c := serving(t, func(w http.ResponseWriter, r *http.Request) {
+			sent, _ = io.ReadAll(r.Body)
+			list := func(first, other string) string { return "[" + first + strings.Repeat(","+other, tokens-1) + "]" }
+			reply(w, fmt.Sprintf(`{"choices":[{"text":%q,"logprobs":{"tokens":%s,"token_logprobs":%s,"top_logprobs":%s}}]}`,
+				probe+"!", list(`"T"`, `"?"`), list("null", "-1"), list("null", `{"?":-1}`)))
+		})
+		require.ErrorIs(t, c.CheckEcho(t.Context()), want)
+		require.JSONEq(t, fmt.Sprintf(`{"model":"m","prompt":%q,"max_tokens":1,"temperature":0,"echo":true,"logprobs":1}`, probe), string(sent))
+	}
+}
+
+// An address that cannot be used is shown without its user and password.
+func TestAddressesWithoutUsers(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"": "", "a": "a", "@a": "…@a", "me:secret@a": "…@a", "ftp://a": "ftp://a", "ftp://me:se@cret@a": "ftp://…@a", "x://@": "x://…@",
+	} {
+		require.Equal(t, want, withoutUser(address), address)
+	}
 }
 
 // TestEverySecond: progress is shown every second while a server answers.

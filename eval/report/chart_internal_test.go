@@ -130,6 +130,7 @@ func TestDistribution(t *testing.T) {
 	outlier := make([]float64, 300)
 	outlier[0], outlier[1] = 5, 1000
 	require.InDelta(t, 1.0, distribution(outlier, nil, "ms", "").X.High, 1e-9)
+	require.Len(t, distribution(outlier, nil, "ms", "").Bars, 2, "a bar of less than one percent is drawn")
 }
 
 func TestQuantile(t *testing.T) {

@@ -78,8 +78,10 @@ func (c *content) changes(base, cand string, list []eval.Compared) error {
 			}
 			group.Rows = append(group.Rows, one)
 		}
-		rank := map[string]int{"lost": 0, "won": 1, "other": 2}
-		slices.SortStableFunc(group.Rows, func(a, b change) int { return cmp.Compare(rank[a.Kind], rank[b.Kind]) })
+		kinds := []string{"lost", "won", "other"}
+		slices.SortStableFunc(group.Rows, func(a, b change) int {
+			return cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind))
+		})
 		group.Left = max(0, len(group.Rows)-maxShown)
 		group.Rows = group.Rows[:min(len(group.Rows), maxShown)]
 		c.Changes = append(c.Changes, group)

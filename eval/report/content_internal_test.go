@@ -34,7 +34,7 @@ func TestDistributions(t *testing.T) {
 	folder := t.TempDir()
 	tasks := &eval.Results{Results: map[string]eval.Values{"a": {}, "b": {}}}
 	save(t, folder, "base", "a", eval.Sample{DocID: 0, Tokens: 4, Latency: 10}, eval.Sample{DocID: 0, Filter: "x", Tokens: 4, Latency: 10}, eval.Sample{DocID: 1, Failed: "x", Tokens: 9})
-	save(t, folder, "base", "b", eval.Sample{DocID: 0, Tokens: 6}, eval.Sample{DocID: 1, Latency: 30})
+	save(t, folder, "base", "b", eval.Sample{DocID: 0, Tokens: 6}, eval.Sample{DocID: 1, Latency: 0.5})
 	save(t, folder, "cand", "a", eval.Sample{DocID: 0, Tokens: 8, Latency: 40})
 	save(t, folder, "cand", "b")
 	base, cand := &eval.Run{Name: "base", Results: tasks}, &eval.Run{Name: "cand", Results: tasks}
@@ -42,7 +42,7 @@ func TestDistributions(t *testing.T) {
 	require.NoError(t, c.distributions(folder))
 	require.Equal(t, []quantiles{
 		{"Length of answers", "baseline", 2, "6 tokens", "6 tokens", "6 tokens"}, {"Length of answers", "candidate", 1, "8 tokens", "8 tokens", "8 tokens"},
-		{"Latency", "baseline", 2, "30 ms", "30 ms", "30 ms"}, {"Latency", "candidate", 1, "40 ms", "40 ms", "40 ms"},
+		{"Latency", "baseline", 2, "10 ms", "10 ms", "10 ms"}, {"Latency", "candidate", 1, "40 ms", "40 ms", "40 ms"},
 	}, c.Quantiles)
 	require.Len(t, c.Figures, 2)
 	require.Equal(t, "Latency: from a row's start to its last token; rows run concurrently", c.Figures[1].Title+": "+c.Figures[1].Note)

@@ -85,6 +85,30 @@ func TestBaselinesAsText(t *testing.T) {
 	require.Equal(t, "main night-1 "+all["main"].Pinned.Local().Format(time.DateTime)+" ready", lines[2])
 }
 
+// A line of the table has all figures of its comparison. Rows are needed only if the whole verdict
+// is inconclusive, and of the comparisons that are.
+func TestComparisonsAsText(t *testing.T) {
+	t.Parallel()
+	open := eval.Compared{Task: "quiz", Metric: "acc", Filter: "none", Baseline: 0.5, Candidate: 0.25, Margin: 0.02, Changed: 7, Failed: 8, Cut: 9, Verdict: statistics.Inconclusive}
+	open.Comparison = statistics.Comparison{Lost: 5, Won: 6, P: 0.75, Smallest: 0.125}
+	open.Difference = statistics.Difference{N: 10, Clusters: 10, Mean: -0.25, Interval: statistics.Interval{Low: -0.5, High: 0.0625}}
+	passed, failed := open, open
+	passed.Metric, passed.Verdict, failed.Metric, failed.Verdict = "f1", statistics.Pass, "em", statistics.Fail
+	const row = "none 0.5000 0.2500 -0.2500 -0.5000 to +0.0625 0.7500 10 5 6 7 8 9 0.1250 "
+	write := func(list ...eval.Compared) []string {
+		var b bytes.Buffer
+		require.NoError(t, report.WriteVerdict(&b, list))
+		return cells(b.String())[1:]
+	}
+	require.Equal(t, []string{"quiz acc " + row + "inconclusive", "quiz f1 " + row + "pass", "verdict: inconclusive",
+		"quiz acc: to exclude a loss of 0.0200, about 149 rows are needed"}, write(open, passed))
+	require.Equal(t, []string{"quiz acc " + row + "inconclusive", "quiz em " + row + "fail", "verdict: fail"}, write(open, failed))
+	for n, lines := range map[int]int{148: 3, 149: 2} { // the rows are enough, but the answers differ too much
+		open.N, open.Clusters = n, n
+		require.Len(t, write(open), lines)
+	}
+}
+
 // TestVerdictsAsText: an inconclusive verdict says how many rows are needed.
 func TestVerdictsAsText(t *testing.T) {
 	t.Parallel()

@@ -80,6 +80,41 @@ func TestComparisonsOfFewRows(t *testing.T) {
 	require.InDelta(t, 0.5, twice.P, tolerance)
 }
 
+// The interval is Tango's for right and wrong answers of independent rows, that of Bootstrap for
+// scores of at least 30 clusters with unequal differences, and else Student's.
+func TestIntervalsOfComparisons(t *testing.T) {
+	t.Parallel()
+	compare := func(n int, before, after func(i int) float64, cluster []string) (c Comparison, d []float64) {
+		a, b := make([]float64, n), make([]float64, n)
+		for i := range a {
+			a[i], b[i] = before(i), after(i)
+			d = append(d, b[i]-a[i])
+		}
+		return Compare(a, b, cluster), d
+	}
+	half := func(int) float64 { return 0.5 }
+	graded := func(i int) float64 { return float64(i%5) / 4 }
+	binary := func(i int) float64 { return float64(i % 2) }
+	pairs := clusters(60, 0)
+
+	require.Equal(t, Difference{Interval: Interval{-1, 1}}, Paired(nil, nil))
+	c, d := compare(30, half, graded, nil)
+	require.Equal(t, Bootstrap(d, nil, 1), c.Interval)
+	c, d = compare(29, half, graded, nil)
+	require.Equal(t, Paired(d, nil).Interval, c.Interval)
+	c, d = compare(30, half, func(int) float64 { return 0.75 }, nil)
+	require.Equal(t, Paired(d, nil).Interval, c.Interval)
+	c, d = compare(60, half, graded, pairs)
+	require.Equal(t, 30, c.Clusters)
+	require.Equal(t, Bootstrap(d, pairs, 1), c.Interval)
+	c, d = compare(58, half, graded, pairs[:58])
+	require.Equal(t, Paired(d, pairs[:58]).Interval, c.Interval)
+	c, d = compare(60, func(int) float64 { return 0 }, binary, pairs)
+	require.Equal(t, Paired(d, pairs).Interval, c.Interval, "right and wrong answers in clusters")
+	c, _ = compare(60, func(int) float64 { return 0 }, binary, nil)
+	require.Equal(t, Tango(0, 30, 60), c.Interval)
+}
+
 // The number of rows for a verdict: those of a cluster count together.
 func TestRowsToPass(t *testing.T) {
 	t.Parallel()
@@ -87,6 +122,9 @@ func TestRowsToPass(t *testing.T) {
 	for margin, want := range map[float64]int{0: 0, -0.1: 0, 1: 0, 1.5: 0, 0.02: 149, 0.5: 5, 0.99: 1} { // log(.05) / log(1 - margin)
 		require.Equal(t, want, c.RowsToPass(margin), margin)
 	}
+	c.SE = 0.1
+	require.Zero(t, c.RowsToPass(1), "no loss is larger than 1")
+	c.SE = 0
 	c.N = 150
 	require.Equal(t, 445, c.RowsToPass(0.02), "three rows in each cluster: 3 * 148.3")
 	require.Zero(t, (&Comparison{}).RowsToPass(0.02))

@@ -86,4 +86,5 @@ func TestMaxTOfNothing(t *testing.T) {
 	require.Equal(t, []float64{1, 1}, MaxT([][]Observation{nil, {{"a", 0}}}))
 	require.Equal(t, []float64{0.125, 1}, MaxT(testsOf([][]float64{{-1, -1, -1}, {0, 0, 0}})))
 	require.Equal(t, []float64{1}, MaxT(testsOf([][]float64{{1, 1, 1}})))
+	require.Equal(t, []float64{1. / draws, 1}, MaxT(testsOf([][]float64{slices.Repeat([]float64{-1}, 60), make([]float64, 60)})), "a test without differences has a loss of 0 in every draw")
 }
