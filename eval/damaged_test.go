@@ -50,8 +50,8 @@ func TestFilesOfRunsThatCannotBeRead(t *testing.T) {
 	}{
 		"compare results":         {"b/" + eval.ResultsFile, func(_, a, b string) error { _, err := eval.Compare(a, b, -1); return err }, "read the results of a run: "},
 		"compare base results":    {"b/" + eval.ResultsFile, func(_, a, b string) error { _, err := eval.Compare(b, a, -1); return err }, "read the results of a run: "},
-		"compare samples":         {"b/" + samples, func(_, a, b string) error { _, err := eval.Compare(a, b, -1); return err }, samples},
-		"compare base samples":    {"b/" + samples, func(_, a, b string) error { _, err := eval.Compare(b, a, -1); return err }, samples},
+		"compare samples":         {"b/" + samples, func(_, a, b string) error { _, err := eval.Compare(a, b, -1); return err }, "read "},
+		"compare base samples":    {"b/" + samples, func(_, a, b string) error { _, err := eval.Compare(b, a, -1); return err }, "read "},
 		"read samples":            {"b/" + samples, func(_, _, b string) error { _, err := eval.ReadSamples(b, "a"); return err }, "read "},
 		"pin results":             {"b/" + eval.ResultsFile, func(runs, _, _ string) error { _, err := eval.Pin(runs, "main", "b"); return err }, "b"},
 		"pin samples":             {"b/" + samples, func(runs, _, _ string) error { _, err := eval.Pin(runs, "main", "b"); return err }, "read a run: "},

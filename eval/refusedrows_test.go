@@ -32,6 +32,8 @@ func TestRowsThatLoadRefuses(t *testing.T) {
 		{three + "metric_list: [{metric: acc}, {metric: f1}]\n", `{"q": "a", "t": 1}`, "metric f1 needs two choices, but the row has 3: use mcc"},
 		{three + "metric_list: [{metric: f1, aggregation: !function utils.weighted_f1_score}]\n", `{"q": "a", "t": 1}`, ""},
 		{three + "metric_list: [{metric: mcc}]\n", `{"q": "a", "t": 1}`, ""},
+		{plain + "metric_list: [{metric: contains}]\n", `{"q": "a", "t": ""}` + "\n" + `{"q": "a", "t": ""}`, "doc_to_target gives an empty text in every row of rows.jsonl, which the metric contains cannot find in an answer"},
+		{plain + "metric_list: [{metric: contains}]\n", `{"q": "a", "t": ""}` + "\n" + `{"q": "a", "t": "b"}`, ""},
 		{plain + "cluster: c\n", `{"q": "a", "t": "b", "c": 1}` + "\n" + `{"q": "a", "t": "b"}`, "row 2 of rows.jsonl: cluster: "},
 		{plain + "num_fewshot: 1\nfewshot_config: {same: c}\n", `{"q": "a", "t": "b"}`, `row 1 of rows.jsonl: the row has no column "c", by which its examples are chosen`},
 		{plain + "num_fewshot: 1\nfewshot_config: {same: c, samples: [{q: o, t: b, c: one}]}\n", `{"q": "a", "t": "b", "c": "one"}`, ""},

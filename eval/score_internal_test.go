@@ -30,6 +30,36 @@ func TestAlign(t *testing.T) {
 	}
 }
 
+// A first token without text and log-probability stands before the text. Offsets are shifted only
+// if the server counts a token that is not in the text.
+func TestTokensBeforeTheText(t *testing.T) {
+	t.Parallel()
+	one := -1.0
+	for name, c := range map[string]struct {
+		tokens   []string
+		logprobs []*float64
+		offsets  []int
+		want     []int
+	}{
+		"an empty token":                     {[]string{"", "Né", " you"}, []*float64{nil, &one, &one}, nil, []int{-1, 0, 2}},
+		"an empty token alone":               {[]string{""}, []*float64{nil}, nil, []int{-1}},
+		"an empty token with a value":        {[]string{"", "Né"}, []*float64{&one, &one}, nil, []int{0, 0}},
+		"no values":                          {[]string{"", "Né"}, nil, nil, []int{0, 0}},
+		"another token alone":                {[]string{"<s>"}, []*float64{nil}, []int{0}, []int{-1}},
+		"another token without values":       {[]string{"<s>", "N"}, nil, []int{0, 3}, []int{0, 3}},
+		"two offsets":                        {[]string{"<s>", "\uFFFD"}, []*float64{nil, &one}, []int{0, 3}, []int{-3, 0}},
+		"one offset":                         {[]string{"<s>", "\uFFFD"}, []*float64{nil, &one}, []int{0}, []int{0}},
+		"the text begins with the token":     {[]string{"N", "\uFFFD"}, []*float64{nil, &one}, []int{0, 1}, []int{0, 1}},
+		"the token is not counted":           {[]string{"<s>", "\uFFFD", "y"}, []*float64{nil, &one, &one}, []int{0, 0, 3}, []int{0, 0, 3}},
+		"the first offset is not 0":          {[]string{"<s>", "\uFFFD", "y"}, []*float64{nil, &one, &one}, []int{1, 3, 5}, []int{1, 3, 5}},
+		"an empty token later than the text": {[]string{"Né you", ""}, []*float64{nil, nil}, nil, []int{0, 6}},
+	} {
+		s := scored{Tokens: c.tokens, Offsets: c.offsets, Logprobs: c.logprobs}
+		s.align("Né you")
+		require.Equal(t, c.want, s.Offsets, name)
+	}
+}
+
 // TestBetween checks that sums cover only the given range, and that a missing log-probability gives
 // no sum.
 func TestBetween(t *testing.T) {

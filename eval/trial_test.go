@@ -48,6 +48,9 @@ def choice(doc, results):
 def words(doc, results):
     return {"word_perplexity": (results[0].real, 1)}
 
+def same(resps, docs):
+    return resps
+
 def filter(resps, docs):
     raise ValueError("no such filter")
 
@@ -72,6 +75,7 @@ def metric(references, predictions, **kwargs):
 		"scores":                           {target + "process_results: !function own.broken\n", row + "broken of " + filepath.Join(folder, "own.py") + ": ValueError: no such score"},
 		"a filter":                         {target + filter, row + "filter"},
 		"a filter before the judge":        {"output_type: judge\njudge: {rubric: '{{answer}}'}\n" + filter, row + "filter"},
+		"a filter of a judge that works":   {"output_type: judge\njudge: {rubric: '{{answer}}'}\nfilter_list: [{name: none, filter: [{function: custom, filter_fn: !function own.same}]}]\n", ""},
 		"a metric":                         {target + "metric_list: [{metric: !function own.metric}]\n", row + "metric"},
 		"an aggregation that is absent":    {target + "metric_list: [{metric: exact_match, aggregation: !function own.absent}]\n", "has no attribute 'absent'"},
 		"scores of the target alone":       {target + "process_results: !function own.picky\n", ""},

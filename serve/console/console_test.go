@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/internal/chart"
 )
 
 func TestThroughput(t *testing.T) {
@@ -19,6 +21,8 @@ func TestThroughput(t *testing.T) {
 	require.InDelta(t, c.Bars[0].Value, 2*c.Bars[1].Value, 1e-9)
 	require.InDelta(t, 1.1, c.Bars[0].From, 1e-9)
 	require.InDelta(t, 200, c.Y.Ticks[2].At, 0, "the axis ends above the highest bar")
+	hour := NewThroughput(make([]float64, 60), time.Minute, 0).chart()
+	require.Equal(t, []chart.Tick{{At: 0, Text: "60 min ago"}, {At: 30, Text: "30 min ago"}, {At: 60, Text: "now"}}, hour.X.Ticks)
 	require.Equal(t, "1 min ago: 130 tokens/s", c.Bars[0].Title)
 	for _, b := range c.Bars {
 		require.InDelta(t, c.Bottom(), c.AtY(0), 1e-9, "bars stand on the axis")
@@ -48,6 +52,7 @@ func TestRowOf(t *testing.T) {
 		require.Equal(t, want, rowOf([]byte(line)))
 	}
 	require.Len(t, []rune(excerpt(strings.Repeat("é", 1000))), shownText+1)
+	require.Equal(t, strings.Repeat("é", shownText), excerpt(strings.Repeat("é", shownText)))
 	in := bufio.NewReaderSize(strings.NewReader(strings.Repeat("x", shownLine+9)+"\nb\nc"), 16)
 	for _, want := range []string{"", "b\n", "c"} {
 		line, err := readLine(in)

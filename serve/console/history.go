@@ -44,7 +44,6 @@ func (h *history) bars() []float64 {
 // is done. It adds 0 if the list of workers cannot be read.
 func (c *Console) Record(ctx context.Context) {
 	tick := time.NewTicker(historyStep)
-	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
