@@ -22,6 +22,8 @@ export CGO_ENABLED := 0
 # DARWIN precedes commands for Apple silicon. They only check code: compiling without optimisation takes two thirds of the time.
 DARWIN := GOOS=darwin GOARCH=arm64 GOFLAGS="$(GOFLAGS) '-gcflags=all=-N -l -dwarf=false'"
 TEST := $(GO) run ./.ci/test $(if $(RECORD),-record $(RECORD))
+# TESTED lists packages that have tests. Given other packages, `go test` compiles them and what they import, and runs nothing.
+TESTED := $(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 
 .PHONY: build
 build: ## build bin/ingot
@@ -76,7 +78,7 @@ check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, 
 
 # SEQUENTIAL matches packages that start no goroutines. The race detector would find nothing in them and slow down their arithmetic. The tests of
 # package metal only compare kernels; the tests of metal/apple run metal's Go code under the race detector.
-SEQUENTIAL := /(bench/(kernels|roofline|shape)|config|engine/(compute/computetest|grammar/(ebnf|pattern|regex|schema|source)|cpu/kernels|cpu/kernels/generate|generation|gguf|jinja|model|tokenizer)|engine/internal/(cache|chat|chat/tools|cost|draft|sample)|eval|eval/(report|statistics|task)|files/(export|prompt|table|where)|internal/ordered|metal|metal/drivers|metal/internal/(kernelcache|translate)|models|models/trained|serve/console|systemtest/release)$$
+SEQUENTIAL := /(bench/(kernels|roofline|shape)|config|config/launch|engine/(compute/computetest|grammar/(ebnf|pattern|regex|schema|source)|cpu/kernels|cpu/kernels/generate|generation|gguf|jinja|model|recommended|tokenizer)|engine/internal/(cache|chat|chat/tools|cost|draft|sample)|eval|eval/(report|statistics|task)|files/(export|prompt|table|where)|internal/(chart|filesum|manual|ordered|pyrandom)|metal|metal/(drivers|sources)|metal/internal/(kernelcache|translate)|models|models/trained|serve/console|systemtest/release)$$
 # UNRACED matches tests of other packages that run without the race detector: it allocates memory, and it slows down arithmetic and long lines.
 UNRACED := MultiplesAreWithinBudget|MaskOfVectors|TooManyChoices|ForcedAreCanonical|TestHostile$$|EqualArithmeticGivesEqualBits|ALineThatIsTooLong|ALineOfTextThatIsTooLong|RepairsALongTail|TheLongestLine|AllocatesNothing|DrawStatistics|DriverConformance|ConformanceOfOtherLevels|DraftingKeepsTheDistribution|MemoryOfHostileRows|OnTheEmulator|BenchWritesShapes|TheSameBitsInEveryBatch|AnyMixIsLikeOneAtATime|TinyModelsMatchTheirReferences|AResumedRequestEndsLikeAnUncutOne|TestFamilies$$|FreedWindowsChangeNothing|AnswersToRecordedSchemas|MoreSequencesFit|DraftsOfAssistantsChangeNothing|FamiliesAreLikeLoneRows|MixersAreLikeOneAtATime|MemoryOfOneSequence|MemoryDoesNotSelectRopeFactors|StatesOfBeginnings|TestRequiredCalls|AdmissionComputesLittleTwice|AdmissionLeavesPages|BusyTimesDoNotDecide|InABrowser|ConsolePictures|DescriptionHas|DescriptionFits
 
@@ -97,14 +99,14 @@ programs: ## install missing programs that the tests need
 
 .PHONY: compiled
 compiled: ## compile, without linking, what `make test` runs with the race detector
-	CGO_ENABLED=1 $(GO) list -race $(UNSEEN) $(OUTLINED) -test -export -deps $$($(GO) list ./... | grep -Ev '$(SEQUENTIAL)|$(ASSEMBLED)') >/dev/null
+	CGO_ENABLED=1 $(GO) list -race $(UNSEEN) $(OUTLINED) -test -export -deps $$($(TESTED) ./... | grep -Ev '$(SEQUENTIAL)|$(ASSEMBLED)') >/dev/null
 
 .PHONY: test
 test: programs ## install missing programs that the tests need, and run all tests
 	@# `make lint` vets. Tests of the queue mostly wait, so two packages per processor run at a time, those that wait longest first. Of the
 	@# random requests, few run with the race detector (-short) and all without it. Of the packages without it, those that take longest come
 	@# first: cmd/ingot, which often waits, and metal, which never does.
-	CGO_ENABLED=1 $(TEST) -race $(UNSEEN) $(OUTLINED) -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 20m -skip '$(UNRACED)' $$($(GO) list ./worker ./engine ./serve ./... | grep -Ev '$(SEQUENTIAL)|$(ASSEMBLED)')
+	CGO_ENABLED=1 $(TEST) -race $(UNSEEN) $(OUTLINED) -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 20m -skip '$(UNRACED)' $$($(TESTED) ./worker ./engine ./serve ./... | grep -Ev '$(SEQUENTIAL)|$(ASSEMBLED)')
 	$(TEST) -vet=off -timeout 20m $$($(GO) list ./cmd/ingot ./metal ./... | grep -E '$(SEQUENTIAL)|$(ASSEMBLED)') ./.ci/test ./.ci/types
 	$(TEST) -vet=off -timeout 20m -run '$(UNRACED)|RandomRequests' $$(grep -rlE --include=*_test.go 'func Test[a-zA-Z]*($(UNRACED)|RandomRequests)' . | xargs -n 1 dirname | sort -u | grep -Ev '$(SEQUENTIAL)|$(ASSEMBLED)')
 
