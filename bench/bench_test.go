@@ -2,6 +2,7 @@ package bench
 
 import (
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/enginetest"
 	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/gguf"
 )
@@ -19,6 +21,12 @@ const (
 	microLlama = "../engine/model/testdata/micro-llama.gguf"
 	microGLM   = "../engine/model/testdata/micro-glm.gguf"
 )
+
+// TestMain gives engines the costs of their steps.
+func TestMain(m *testing.M) {
+	enginetest.GiveCosts()
+	os.Exit(m.Run())
+}
 
 // at returns the time ms milliseconds after an arbitrary moment.
 func at(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }

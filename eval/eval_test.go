@@ -12,6 +12,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/enginetest"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 	"github.com/ingot-run/ingot/engine/tokenizer"
@@ -26,6 +27,12 @@ var (
 	tasks = filepath.Join("..", "models", "tasks")
 	glm   = filepath.Join("..", "models", "tiny-glm.q8_0.gguf")
 )
+
+// TestMain gives engines the costs of their steps.
+func TestMain(m *testing.M) {
+	enginetest.GiveCosts()
+	os.Exit(m.Run())
+}
 
 // load loads a bundled task.
 func load(t *testing.T, name string, limit int) *eval.Set {

@@ -19,11 +19,18 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/enginetest"
 )
 
 // minAccuracy is the share of the held-out questions that every quantised file must answer
 // correctly.
 const minAccuracy = 0.97
+
+// TestMain gives engines the costs of their steps.
+func TestMain(m *testing.M) {
+	enginetest.GiveCosts()
+	os.Exit(m.Run())
+}
 
 type question struct {
 	ID, Family, Question, Answer string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/enginetest"
 	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/tokenizer"
@@ -27,8 +28,13 @@ func find(t *testing.T, m trained.Model) string {
 	return path
 }
 
+// open opens a model. Short tests give the engine the costs of its steps. Long tests measure them,
+// as the program does.
 func open(t *testing.T, path string, opts engine.Options) *engine.Engine {
 	t.Helper()
+	if os.Getenv("INGOT_LONG") == "" {
+		enginetest.GiveCosts()
+	}
 	be, err := cpu.New(0)
 	require.NoError(t, err)
 	opts.KV = gguf.TypeF16 // the default of the program

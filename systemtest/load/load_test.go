@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,10 +13,17 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/enginetest"
 	"github.com/ingot-run/ingot/internal/bounded"
 	"github.com/ingot-run/ingot/serve"
 	"github.com/ingot-run/ingot/serve/batch"
 )
+
+// TestMain gives engines the costs of their steps.
+func TestMain(m *testing.M) {
+	enginetest.GiveCosts()
+	os.Exit(m.Run())
+}
 
 // In a short run, no request and no row of the batch fails.
 func TestLoad(t *testing.T) {
