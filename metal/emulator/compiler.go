@@ -106,7 +106,7 @@ func (p *program) flags(mode metal.Mode) []string {
 	case metal.Debug:
 		return slices.Concat([]string{"-O1", "-DINGOT_DEBUG", "-ffp-contract=off"}, native(), common)
 	case metal.FastMath:
-		fast := []string{"-O2", "-ffp-contract=fast", "-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-fno-trapping-math", "-fno-math-errno"}
+		fast := []string{"-O1", "-ffp-contract=fast", "-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-fno-trapping-math", "-fno-math-errno"}
 		return slices.Concat(fast, native(), common)
 	}
 	// -O2 makes kernels only 15 % faster than -O1, but compiles for half as long again.
