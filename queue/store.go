@@ -57,7 +57,8 @@ type Store interface {
 	// Missing returns the number of rows of a batch with status s that are neither recorded nor in
 	// the queue. No worker will answer them until the batch's file is queued again. Missing returns
 	// 0 while the batch is still being queued, and while a queue of its aliases and priority holds
-	// jobs of any batch.
+	// jobs of any batch. Otherwise, the error is ErrNoBatch if the batch was deleted after s was
+	// read.
 	Missing(ctx context.Context, s Status) (int, error)
 
 	// Cancel ends an unfinished batch: running deliveries end, waiting rows leave the queue, and no

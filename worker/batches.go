@@ -73,6 +73,9 @@ func (i *inspector) warnOfMissing(ctx context.Context, batches []queue.Status) e
 			continue
 		}
 		n, err := i.queue.Missing(ctx, b)
+		if errors.Is(err, queue.ErrNoBatch) {
+			continue // it was deleted meanwhile
+		}
 		if err != nil {
 			return err
 		}

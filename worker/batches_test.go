@@ -60,6 +60,24 @@ func TestLostRowsAreReported(t *testing.T) {
 	require.Contains(t, log.String(), "batch=b rows=5")
 }
 
+// A batch that was deleted after the batches were listed does not keep the others from being
+// reported.
+func TestLostRowsBesideADeletedBatch(t *testing.T) {
+	t.Parallel()
+	q := memqueue.New()
+	b := setUp(t, q, nil, Config{})
+	var log bytes.Buffer
+	b.worker.batches.log = slog.New(slog.NewTextHandler(&log, nil))
+	b.enqueue(t, prompts(3), enqueue.Options{})
+	queuetest.Take(t, q, queue.DefaultAlias, queue.Default, 3)
+	s, err := q.Status(t.Context(), "b")
+	require.NoError(t, err)
+	deleted := s
+	deleted.Batch = "deleted"
+	require.NoError(t, b.worker.batches.warnOfMissing(t.Context(), []queue.Status{deleted, s}))
+	require.Contains(t, log.String(), "batch=b rows=3")
+}
+
 // While rows run or wait in the engine, a worker does not look for lost rows: its own rows may be
 // about to be recorded. It looks again as soon as it has none.
 func TestLostRowsAreReportedByAnIdleWorker(t *testing.T) {

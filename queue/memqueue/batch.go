@@ -244,14 +244,20 @@ func (q *Queue) Batches(context.Context) ([]queue.Status, error) {
 func (q *Queue) Missing(_ context.Context, s queue.Status) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	b, err := q.find(s.Batch)
-	if err != nil || s.State != queue.InProgress || b.current().State != queue.InProgress {
+	if s.State != queue.InProgress {
 		return 0, nil
 	}
-	for _, alias := range b.current().Aliases() {
+	for _, alias := range s.Aliases() {
 		if q.alias(alias).holds(s.Priority) {
 			return 0, nil
 		}
+	}
+	b, err := q.find(s.Batch)
+	if err != nil {
+		return 0, fmt.Errorf("read batch %s: %w", s.Batch, err)
+	}
+	if b.current().State != queue.InProgress {
+		return 0, nil
 	}
 	return max(0, b.status.Total-b.status.Done-b.status.Failed), nil
 }
