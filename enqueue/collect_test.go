@@ -89,6 +89,44 @@ func TestCollect(t *testing.T) {
 	})
 }
 
+// textCounter counts the results that are read from a queue.
+type textCounter struct {
+	queue.Queue
+	texts int
+}
+
+func (q *textCounter) Read(ctx context.Context, batch string, p queue.Page) ([]queue.Recording, error) {
+	all, err := q.Queue.Read(ctx, batch, p)
+	for _, r := range all {
+		if r.Text != nil {
+			q.texts++
+		}
+	}
+	return all, err
+}
+
+// TestCollectReadsEachResultOnce: results that the output has are compared by their checksums.
+func TestCollectReadsEachResultOnce(t *testing.T) {
+	t.Parallel()
+	q := &textCounter{Queue: queuetest.OpenMemory(t)}
+	makeBatch(t, q)
+	path := filepath.Join(t.TempDir(), "out.jsonl")
+	for line := 1; line <= 90; line++ {
+		finish(t, q, line)
+		if line%30 > 0 {
+			continue
+		}
+		for range 2 {
+			out, err := rows.OpenOutput(path, "b")
+			require.NoError(t, err)
+			_, err = enqueue.Collect(t.Context(), q, out, enqueue.CollectOptions{})
+			require.NoError(t, err)
+			require.NoError(t, out.Close())
+			require.Equal(t, line, q.texts)
+		}
+	}
+}
+
 // TestCollectCanBeInterruptedAnywhere stops a collector and cuts its output many times. At the end,
 // the output has each row once.
 func TestCollectCanBeInterruptedAnywhere(t *testing.T) {

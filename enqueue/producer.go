@@ -226,11 +226,10 @@ func (p *Producer) route(row *rows.Row) {
 		return
 	}
 	alias, err := p.models.Of(*row)
-	if err != nil {
-		row.Endpoint, row.Body, row.Model, row.Err = "", nil, "", err
-		return
-	}
 	row.Model = alias
+	if err != nil {
+		row.Endpoint, row.Body, row.Err = "", nil, err
+	}
 }
 
 // Add queues rows, and records an error for each row that cannot be used. It returns an outcome for

@@ -211,7 +211,7 @@ func TestOutputRefusesALineThatIsTooLong(t *testing.T) {
 func TestOutputLeavesOtherFilesAlone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
-		"rows":                        {"{\"prompt\":\"a\"}\n", "out.jsonl:1"},
+		"rows":                        {"{\"prompt\":\"a\"}\n", "out.jsonl:1: the line is not a result"},
 		"rows without a last end":     {`{"prompt":"a"}`, "out.jsonl:1: the line is not a result"},
 		"text":                        {"hello\n", "out.jsonl:1: the line is not a result"},
 		"text without a last end":     {"hello", "out.jsonl:1: the line is not a result"},
@@ -229,6 +229,28 @@ func TestOutputLeavesOtherFilesAlone(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 			require.Equal(t, c.text, content(t, path))
 		})
+	}
+}
+
+// The shortest context for which a prompt was too long, of the lines that the file had.
+func TestPromptsThatWereTooLong(t *testing.T) {
+	t.Parallel()
+	tooLong := func(line, context int, code string) result {
+		r := newResult(line, openai.OutputLine{Error: &openai.Error{Code: code, Message: "no"}})
+		r.text = fmt.Appendf(bytes.TrimSuffix(r.text, []byte("}")), `,"stats":{"context":%d}}`, context)
+		return r
+	}
+	for _, c := range []struct {
+		results []result
+		longest int // the longest context that has no shorter one
+	}{
+		{[]result{answer(1), failure(2), tooLong(3, 0, openai.CodeContext), tooLong(4, 10, openai.CodeFailed)}, 1 << 20},
+		{[]result{tooLong(1, 30, openai.CodeContext), tooLong(2, 20, openai.CodeContext), tooLong(3, 40, openai.CodeContext)}, 20},
+	} {
+		o, _, err := openWith(t, lines(c.results...))
+		require.NoError(t, err)
+		require.False(t, o.HasTooShort(c.longest))
+		require.Equal(t, c.longest < 1<<20, o.HasTooShort(c.longest+1))
 	}
 }
 

@@ -76,17 +76,12 @@ func create(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		name := filepath.Join(filepath.Dir(target), fmt.Sprintf(".%s.%08x", filepath.Base(target), rand.Uint32()))
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-		if errors.Is(err, os.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		return &File{file: f, target: target}, nil
+	name := filepath.Join(filepath.Dir(target), fmt.Sprintf(".%s.%016x", filepath.Base(target), rand.Uint64()))
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, err
 	}
+	return &File{file: f, target: target}, nil
 }
 
 // maxLinks is the maximum number of symbolic links that lead from one to the next, as in Linux.

@@ -1,12 +1,35 @@
 package table
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+// failing is a compressor that cannot write its end.
+type failing struct{ io.Writer }
+
+func (failing) Close() error { return io.ErrShortWrite }
+
+// A file whose compressor fails at the end does not replace the earlier one.
+func TestAFileWithoutAnEndIsDiscarded(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a")
+	require.NoError(t, os.WriteFile(path, []byte("old"), 0o600))
+	f, err := CreateFile(path)
+	require.NoError(t, err)
+	f.packer = failing{f.out}
+	require.ErrorIs(t, f.Commit(), io.ErrShortWrite)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "old", string(text))
+	names, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, names, 1)
+}
 
 // A fault of the disk is an error; that a pipe or a folder cannot be synced is none.
 func TestFaultsOfTheDisk(t *testing.T) {

@@ -1,6 +1,7 @@
 package table_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/files/table"
 )
 
 // TestLongLines: lines are read whole, however long they are, up to the longest record.
@@ -33,5 +36,41 @@ func TestLongLines(t *testing.T) {
 		for _, says := range failed {
 			require.Contains(t, says, "longer than 16 MiB")
 		}
+	}
+}
+
+// The error of a line that is too long has the line's start: one byte more than a record may have.
+func TestTheStartOfALongLine(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "in.txt")
+	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("x", 16<<20+5)+"\nnext\n"), 0o600))
+	in, err := table.Open([]string{path}, table.Options{})
+	require.NoError(t, err)
+	r, err := in.Records()
+	require.NoError(t, err)
+	_, err = r.Next()
+	var long *table.RecordError
+	require.ErrorAs(t, err, &long)
+	require.Len(t, long.Line, 16<<20+1)
+	record, err := r.Next()
+	require.NoError(t, err)
+	require.Equal(t, "next", string(record.Line))
+	require.NoError(t, r.Close())
+}
+
+// The fields before the fault of an object are read.
+func TestFieldsBeforeAFault(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		`{"a":1,"b":[2]}`: {"a:1", "b:[2]"}, `{"a":1,"b":`: {"a:1"}, `{"a":1,"b":tru`: {"a:1"}, `{"a":1,"b"`: {"a:1"}, `{"a":1,`: {"a:1"},
+		`{"a":1,"b":2`: {"a:1", "b:2"}, `{"a":1 "b":2}`: {"a:1"}, `{"a":1,2}`: {"a:1"}, `{"a":1,"b":x,"c":3}`: {"a:1"}, `{"a":1}}`: {"a:1"}, `{`: nil, `[{"a":1}`: nil, ``: nil,
+	} {
+		fields, err := table.Fields([]byte(text))
+		require.Equal(t, json.Valid([]byte(text)), err == nil, text)
+		var got []string
+		for _, f := range fields {
+			got = append(got, f.Name+":"+string(f.Value))
+		}
+		require.Equal(t, want, got, text)
 	}
 }

@@ -285,6 +285,79 @@ func TestRowGroups(t *testing.T) {
 	}
 }
 
+// annotated is a group with the annotation of another node.
+type annotated struct {
+	parquet.Group
+	as parquet.Node
+}
+
+func (a annotated) Type() parquet.Type { return a.as.Type() }
+
+var (
+	number = parquet.Int(64)
+	asList = parquet.List(number)
+	asMap  = parquet.Map(number, number)
+)
+
+// TestOldLists: the element of a list is the repeated group itself, and not its only child, if the
+// group has a name that old writers gave it.
+func TestOldLists(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"list": `[1,2]`, "bag": `[1,2]`, "array": `[{"x":1},{"x":2}]`, "l_tuple": `[{"x":1},{"x":2}]`, "tuple": `[1,2]`,
+	} {
+		list := annotated{parquet.Group{name: parquet.Repeated(parquet.Group{"x": number})}, asList}
+		require.Equal(t, want, readBack(t, list, [][]int64{{1, 2}}), name)
+	}
+}
+
+// TestWrongAnnotations: a group with the annotation of a list or a map that does not have the
+// structure of one is an object.
+func TestWrongAnnotations(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]struct {
+		node   parquet.Node
+		values [][]int64
+	}{
+		`{"a":[{"k":1,"v":3,"w":5},{"k":2,"v":4,"w":6}]}`: {
+			annotated{parquet.Group{"a": parquet.Repeated(parquet.Group{"k": number, "v": number, "w": number})}, asMap}, [][]int64{{1, 2}, {3, 4}, {5, 6}},
+		},
+		`{"a":[1,2]}`:       {annotated{parquet.Group{"a": parquet.Repeated(number)}, asMap}, [][]int64{{1, 2}}},
+		`{"a":1}`:           {annotated{parquet.Group{"a": number}, asList}, [][]int64{{1}}},
+		`{"a":[1,2],"b":3}`: {annotated{parquet.Group{"a": parquet.Repeated(number), "b": number}, asList}, [][]int64{{1, 2}, {3}}},
+	} {
+		require.Equal(t, want, readBack(t, c.node, c.values))
+	}
+}
+
+// readBack writes a row of one column, and returns the column's value as it is read. A leaf with
+// several values is in a list.
+func readBack(t *testing.T, node parquet.Node, leaves [][]int64) string {
+	t.Helper()
+	var row parquet.Row
+	for column, values := range leaves {
+		level := 0
+		if len(values) > 1 {
+			level = 1
+		}
+		for i, v := range values {
+			row = append(row, parquet.ValueOf(v).Level(min(i, 1), level, column))
+		}
+	}
+	var b bytes.Buffer
+	w := parquet.NewWriter(&b, parquet.NewSchema("t", parquet.Group{"c": node}))
+	_, err := w.WriteRows([]parquet.Row{row})
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	_, all, failed := readAll(t, path)
+	require.Empty(t, failed)
+	require.Len(t, all, 1)
+	require.Len(t, all[0].Fields, 1)
+	return string(all[0].Fields[0].Value)
+}
+
 // TestReadsAMillionRowsInLittleMemory: the heap holds a page of each column, never the whole table.
 func TestReadsAMillionRowsInLittleMemory(t *testing.T) { // not parallel, since it measures the heap
 	rows := 1_000_000

@@ -3,6 +3,7 @@ package table
 import (
 	"encoding/json"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,8 @@ func TestValuesInColumns(t *testing.T) {
 	require.ErrorContains(t, err, "the table has no columns")
 	_, err = newLayout([]Column{{Name: "a", Kind: String}, {Name: "a", Kind: Number}})
 	require.EqualError(t, err, `the table has two columns with the name "a"`)
+	_, err = textOf(nil)
+	require.Error(t, err)
 	for raw, want := range map[string]string{`"a\nb"`: "a\nb", `{"a": [1, 2]}`: `{"a":[1,2]}`, "1.50": "1.50", "true": "true"} {
 		text, err := textOf(json.RawMessage(raw))
 		require.NoError(t, err)
@@ -180,6 +183,44 @@ func TestNumbersOfParquet(t *testing.T) {
 	text, err = bytesText(parquet.ValueOf([]byte{0xFF, 0}))
 	require.NoError(t, err)
 	require.Equal(t, "/wA=", text)
+}
+
+// A row has the values of its own columns only, and values of columns that the file does not have
+// are left out.
+func TestValuesOfARow(t *testing.T) {
+	t.Parallel()
+	value := func(column, n int) parquet.Value { return parquet.ValueOf(int64(n)).Level(0, 0, column) }
+	var r rowValues
+	for n := range 3 { // the values of an earlier row are not read
+		r.set(parquet.Row{value(0, n), value(1, 10+n), value(1, 20+n), value(2, 0), value(3, 0)}, 2)
+		require.Len(t, r.left, 2)
+		require.Equal(t, []parquet.Value{value(0, n)}, r.left[0])
+		require.Equal(t, []parquet.Value{value(1, 10+n), value(1, 20+n)}, r.left[1])
+	}
+	r.set(parquet.Row{value(0, 5)}, 2)
+	v, err := r.peek(0)
+	require.NoError(t, err)
+	require.Equal(t, value(0, 5), v)
+	_, err = r.peek(1)
+	require.ErrorIs(t, err, errNoValue)
+}
+
+// A temporary file has no name, so that it does not stay after a crash.
+func TestTemporaryFiles(t *testing.T) { //nolint:paralleltest // it sets the folder of temporary files
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	f, err := temporary()
+	require.NoError(t, err)
+	defer f.Close()
+	names, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, names)
+	_, err = f.WriteString("a")
+	require.NoError(t, err)
+	text := make([]byte, 1)
+	_, err = f.ReadAt(text, 0)
+	require.NoError(t, err)
+	require.Equal(t, "a", string(text))
 }
 
 // The beginning of a file decides between an array, lines and another format.

@@ -109,11 +109,11 @@ func (a *alias) putFirst(t *task) {
 
 // signal wakes one goroutine that waits to take a task.
 func (a *alias) signal(t *task) {
+	arrived := a.arrived
 	if t.priority == queue.Interactive {
-		a.interactive.Signal()
-		return
+		arrived = a.interactive
 	}
-	a.arrived.Signal()
+	arrived.Signal()
 }
 
 // wakeAll wakes all goroutines that wait to take a task.

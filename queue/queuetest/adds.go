@@ -83,6 +83,7 @@ func testReplaced(t *testing.T, q queue.Queue) {
 func testRunningNotReplaced(t *testing.T, q queue.Queue) {
 	add(t, q, queue.Default, newJob(1))
 	begun, hold := make(chan struct{}), make(chan struct{})
+	defer close(hold)
 	serve(t, q, queue.ServeOptions{Concurrency: 1, ShutdownTimeout: time.Minute}, func(context.Context, *queue.Delivery) queue.Outcome {
 		begun <- struct{}{}
 		<-hold
@@ -91,7 +92,7 @@ func testRunningNotReplaced(t *testing.T, q queue.Queue) {
 	<-begun
 	other := newJob(1)
 	other.File = queue.FileID(strings.Repeat("cd", 32))
-	_, err := q.Add(t.Context(), "m", queue.Default, []*queue.Job{other})
+	added, err := q.Add(t.Context(), "m", queue.Default, []*queue.Job{other})
 	require.ErrorIs(t, err, queue.ErrRowRunning)
-	close(hold)
+	require.Equal(t, []bool{false}, added)
 }
