@@ -39,6 +39,12 @@ func testCreatedOnce(t *testing.T, q queue.Queue) {
 	require.Equal(t, queue.Status{
 		Batch: "b", Alias: "m", Models: []queue.Model{{Alias: "m"}}, Priority: queue.Bulk, State: queue.Enqueueing, FileSHA: fileSHA, Weight: 1,
 	}, s)
+
+	for _, c := range [][2]int{{3, 3}, {0, 3}, {1, 1}, {0, 1}} {
+		_, _, err = q.Create(t.Context(), queue.Batch{ID: "b", Weight: c[0]})
+		require.NoError(t, err)
+		require.Equal(t, c[1], status(t, q).Weight, "after weight %d", c[0])
+	}
 }
 
 func testUnknownBatch(t *testing.T, q queue.Queue) {
