@@ -35,9 +35,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.C
 	go func() {
 		if config != nil {
 			ended <- server.ServeTLS(listener, "", "")
-			return
+		} else {
+			ended <- server.Serve(listener)
 		}
-		ended <- server.Serve(listener)
 	}()
 	select {
 	case err := <-ended:

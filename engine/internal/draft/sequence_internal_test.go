@@ -45,12 +45,13 @@ func TestAdoptedPagesHoldWhatTheDrafterProcessed(t *testing.T) {
 		parts          [][2]int // positions that another sequence processed, each part with its own origin
 		origin, filled int
 	}{
-		"everything":              {parts: [][2]int{{0, 20}}, origin: 0, filled: 20},
-		"nothing":                 {},
-		"the beginning":           {parts: [][2]int{{0, 8}}},
-		"the end":                 {parts: [][2]int{{8, 20}}, origin: 8, filled: 20},
-		"less than the last page": {parts: [][2]int{{0, 19}}},
-		"two origins":             {parts: [][2]int{{0, 8}, {12, 20}}, origin: 12, filled: 20},
+		"everything":                   {parts: [][2]int{{0, 20}}, origin: 0, filled: 20},
+		"nothing":                      {},
+		"the beginning":                {parts: [][2]int{{0, 8}}},
+		"the end":                      {parts: [][2]int{{8, 20}}, origin: 8, filled: 20},
+		"less than the last page":      {parts: [][2]int{{0, 19}}},
+		"two origins":                  {parts: [][2]int{{0, 8}, {12, 20}}, origin: 12, filled: 20},
+		"another origin in the middle": {parts: [][2]int{{8, 20}, {12, 16}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
