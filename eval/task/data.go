@@ -24,14 +24,17 @@ type dataset struct {
 // here.
 func (r *reader) files(n *yaml.Node) error {
 	pairs, err := mapping(n)
-	for i := 0; err == nil && i+1 < len(pairs); i += 2 {
-		switch name, value := pairs[i].Value, pairs[i+1]; {
-		case name == "data_files" && value.Tag != "!!null":
+	for key, value := range inPairs(pairs) {
+		switch {
+		case key.Value == "data_files" && value.Tag != "!!null":
 			err = r.paths(value)
-		case name == "data_dir":
+		case key.Value == "data_dir":
 			err = value.Decode(&r.dataset.dir)
-		case name == "field":
+		case key.Value == "field":
 			err = value.Decode(&r.dataset.field)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return err
@@ -42,8 +45,8 @@ func (r *reader) paths(n *yaml.Node) error {
 	if n.Kind != yaml.MappingNode { // the harness calls rows without a split "train"
 		return r.dataFile("train", n)
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if err := r.dataFile(n.Content[i].Value, n.Content[i+1]); err != nil {
+	for split, value := range inPairs(n.Content) {
+		if err := r.dataFile(split.Value, value); err != nil {
 			return err
 		}
 	}

@@ -267,7 +267,6 @@ func matches(re *regexp2.Regexp, text string) (list []string) {
 		groups := m.Groups()
 		found := groups[0].String()
 		if len(groups) > 1 {
-			found = ""
 			for _, g := range groups[1:] {
 				if found = g.String(); found != "" {
 					break

@@ -217,8 +217,8 @@ func (g *groupReader) member(n *yaml.Node) error {
 		if err != nil {
 			return err
 		}
-		for i := 0; i+1 < len(pairs); i += 2 {
-			own[pairs[i].Value] = &keyValue{pairs[i+1], g.path}
+		for key, value := range inPairs(pairs) {
+			own[key.Value] = &keyValue{value, g.path}
 		}
 		if name, weight, err = nameAndWeight(own); err != nil {
 			return err

@@ -117,9 +117,11 @@ func (r *reader) metric(n *yaml.Node) ([]Metric, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.function, m.settings, err = r.metricFunction(pairs)
-	for i := 0; i+1 < len(pairs) && err == nil; i += 2 {
-		key, value := pairs[i].Value, pairs[i+1]
+	if m.function, m.settings, err = r.metricFunction(pairs); err != nil {
+		return nil, err
+	}
+	for node, value := range inPairs(pairs) {
+		key := node.Value
 		name, isFunction := functionName(value)
 		target, known := targets[key]
 		switch {
@@ -133,13 +135,10 @@ func (r *reader) metric(n *yaml.Node) ([]Metric, error) {
 		case !known:
 			return nil, unsupported("setting %q of a metric", key)
 		default:
-			if err = store(value, target); err != nil {
-				err = fmt.Errorf("%s: %w", key, err)
+			if err := store(value, target); err != nil {
+				return nil, fmt.Errorf("%s: %w", key, err)
 			}
 		}
-	}
-	if err != nil {
-		return nil, err
 	}
 	m.HigherBetter = higherBetter(m.Name)
 	if higher != nil {
@@ -160,19 +159,23 @@ var metricKeys = map[string]bool{"metric": true, "aggregation": true, "higher_is
 // metricFunction returns the Python function of a metric, or nil if it has none, and the settings
 // that the function gets.
 func (r *reader) metricFunction(pairs []*yaml.Node) (call pythonCall, settings *ordered.Object, err error) {
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if name, ok := functionName(pairs[i+1]); ok && pairs[i].Value == "metric" {
+	for key, value := range inPairs(pairs) {
+		if name, ok := functionName(value); ok && key.Value == "metric" {
 			call, settings = r.call(name), ordered.NewObject()
 		}
 	}
-	for i := 0; i+1 < len(pairs) && settings != nil; i += 2 {
-		if key := pairs[i].Value; !metricKeys[key] {
-			v, err := valueOf(pairs[i+1])
-			if err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", key, err)
-			}
-			settings.Set(key, v)
+	if settings == nil {
+		return nil, nil, nil
+	}
+	for key, value := range inPairs(pairs) {
+		if metricKeys[key.Value] {
+			continue
 		}
+		v, err := valueOf(value)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", key.Value, err)
+		}
+		settings.Set(key.Value, v)
 	}
 	return call, settings, nil
 }

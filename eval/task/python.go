@@ -74,13 +74,15 @@ func pythonFunction(call pythonCall, like any, t *Task) any {
 func pythonFilter(n *yaml.Node) (name string, settings *ordered.Object, err error) {
 	pairs, err := mapping(n)
 	settings = ordered.NewObject()
-	for i := 0; i+1 < len(pairs) && err == nil; i += 2 {
-		key, value := pairs[i].Value, pairs[i+1]
+	for node, value := range inPairs(pairs) {
+		key := node.Value
 		if function, ok := functionName(value); ok && (key == "function" || key == "filter_fn") {
 			name = function
 		} else if key != "function" {
-			var v ordered.Value
-			v, err = valueOf(value)
+			v, err := valueOf(value)
+			if err != nil {
+				return name, settings, err
+			}
 			settings.Set(key, v)
 		}
 	}

@@ -99,9 +99,8 @@ func readKeys(path string, within []string) (map[string]*keyValue, error) {
 	}
 	keepLast(&document)
 	keys := map[string]*keyValue{}
-	pairs := document.Content[0].Content
-	for i := 0; i+1 < len(pairs); i += 2 {
-		keys[pairs[i].Value] = &keyValue{pairs[i+1], path}
+	for key, value := range inPairs(document.Content[0].Content) {
+		keys[key.Value] = &keyValue{value, path}
 	}
 	included, ok := keys["include"]
 	if !ok {
@@ -132,14 +131,14 @@ func readKeys(path string, within []string) (map[string]*keyValue, error) {
 // the last value counts.
 func keepLast(n *yaml.Node) {
 	if n.Kind == yaml.MappingNode {
-		last := map[string]int{}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			last[n.Content[i].Value] = i
+		last := map[string]*yaml.Node{}
+		for key := range inPairs(n.Content) {
+			last[key.Value] = key
 		}
 		var kept []*yaml.Node
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if key := n.Content[i]; key.Kind != yaml.ScalarNode || last[key.Value] == i {
-				kept = append(kept, key, n.Content[i+1])
+		for key, value := range inPairs(n.Content) {
+			if key.Kind != yaml.ScalarNode || last[key.Value] == key {
+				kept = append(kept, key, value)
 			}
 		}
 		n.Content = kept
@@ -278,14 +277,13 @@ func store(n *yaml.Node, target any) error {
 // supported; kind describes the keys in an error.
 func storeAll(n *yaml.Node, kind string, targets map[string]any) error {
 	pairs, err := mapping(n)
-	for i := 0; err == nil && i+1 < len(pairs); i += 2 {
-		name := pairs[i].Value
-		target, ok := targets[name]
+	for key, value := range inPairs(pairs) {
+		target, ok := targets[key.Value]
 		if !ok {
-			return fmt.Errorf("%s: %w", name, unsupported("%s", kind))
+			return fmt.Errorf("%s: %w", key.Value, unsupported("%s", kind))
 		}
-		if err := store(pairs[i+1], target); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		if err := store(value, target); err != nil {
+			return fmt.Errorf("%s: %w", key.Value, err)
 		}
 	}
 	return err

@@ -53,11 +53,11 @@ func writeNode(w io.Writer, n *yaml.Node) {
 		writeNode(w, n.Alias)
 	case yaml.MappingNode:
 		var pairs []string
-		for i := 0; i+1 < len(n.Content); i += 2 {
+		for key, value := range inPairs(n.Content) {
 			var b strings.Builder
-			writeNode(&b, n.Content[i])
+			writeNode(&b, key)
 			b.WriteString(":")
-			writeNode(&b, n.Content[i+1])
+			writeNode(&b, value)
 			pairs = append(pairs, b.String())
 		}
 		slices.Sort(pairs)

@@ -59,7 +59,7 @@ func terShift(words, right []string, tried *int) (best []string, gain int) {
 			continue
 		}
 		last := -1
-		for offset := -1; offset < n && to+offset < len(align); offset++ {
+		for offset := -1; offset < n; offset++ {
 			target := 0
 			if to+offset >= 0 {
 				target = align[to+offset] + 1

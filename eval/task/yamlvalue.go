@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -62,12 +63,12 @@ func valueOf(n *yaml.Node) (ordered.Value, error) {
 		return list, nil
 	case n.Kind == yaml.MappingNode && !slices.ContainsFunc(n.Content, func(key *yaml.Node) bool { return key.Tag == "!!merge" }):
 		o := ordered.NewObject()
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			v, err := valueOf(n.Content[i+1])
+		for key, value := range inPairs(n.Content) {
+			v, err := valueOf(value)
 			if err != nil {
 				return nil, err
 			}
-			o.Set(n.Content[i].Value, v)
+			o.Set(key.Value, v)
 		}
 		return o, nil
 	}
@@ -80,6 +81,17 @@ func valueOf(n *yaml.Node) (ordered.Value, error) {
 		return nil, err
 	}
 	return ordered.ParseJSON(text)
+}
+
+// inPairs returns the keys and values of a YAML mapping whose nodes are given.
+func inPairs(nodes []*yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(key, value *yaml.Node) bool) {
+		for pair := range slices.Chunk(nodes, 2) {
+			if !yield(pair[0], pair[1]) {
+				return
+			}
+		}
+	}
 }
 
 // mapping returns the nodes of a YAML mapping: the first key, its value, the second key, and so on.
