@@ -52,7 +52,7 @@ func TestNvidiaKernelsWait(t *testing.T) {
 			name, in := text[at[4]:at[5]], body(text[at[1]:])
 			if text[at[2]:at[3]] == "global" {
 				entries[fmt.Sprintf("%s in %s at byte %d", name, path, at[0])] = in
-			} else if strings.Contains(in, "wait_for_previous();") {
+			} else if strings.Contains(in, "wait_for_previous(") {
 				waits[name] = true
 			}
 		}

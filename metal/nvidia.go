@@ -35,7 +35,8 @@ type nvidiaOperation interface {
 }
 
 func (n *nvidia) record(operations []call) {
-	n.quantised, n.grouped, n.general.grouped = quantised{}, groupedChoices{}, groupedChoices{} // the CPU may have written to buffers
+	n.hold(quantised{}, 0)
+	n.grouped, n.general.grouped = groupedChoices{}, groupedChoices{} // the CPU may have written to buffers
 	n.staging.free(n.Backend)
 	n.fuse(operations)
 	for i := range operations {

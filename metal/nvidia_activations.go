@@ -36,8 +36,32 @@ type quantiseArgs struct{ blocks, rows, room, xStride, xSlice, parts uint32 }
 func (n *nvidia) quantise(q quantised) {
 	if q != n.quantised {
 		n.quantiseTo(q, 0)
-		n.quantised = q
+		n.hold(q, 0)
 	}
+}
+
+// hold notes that the buffer of activations holds q, from an offset on.
+func (n *nvidia) hold(q quantised, offset int) { n.quantised, n.quantisedAt = q, offset }
+
+// held returns the binding of what the buffer of activations holds.
+func (n *nvidia) held() Binding { return Binding{n.activations.buffer, n.quantisedAt} }
+
+// result returns where a kernel that reads quantised rows also writes its own result, quantised as
+// q, and sets the kernel's argument to 1. The argument is 0 if fuse did not ask for the result, or
+// if there is no room for it.
+func (n *nvidia) result(f *fusion, argument *uint32, q quantised) Binding {
+	after := n.quantisedAt + n.quantised.bytes()
+	*argument = flag(f.quantises)
+	switch {
+	case !f.quantises:
+	case after+q.bytes() <= n.activations.bytes:
+		n.hold(q, after)
+	case q.bytes() <= n.quantisedAt:
+		n.hold(q, 0)
+	default:
+		*argument = 0
+	}
+	return n.held()
 }
 
 // quantiseTo records a quantisation to an offset in the buffer of activations.
@@ -52,7 +76,7 @@ func (n *nvidia) quantiseTo(q quantised, offset int) {
 	g := perLane(4*blocks*q.x.Rows, 1)
 	g.z = q.count
 	record(n.step, "quantise", n.anyType.quantise, g, &a, at(q.x), Binding{n.activations.buffer, offset})
-	n.quantised = quantised{}
+	n.hold(quantised{}, 0)
 }
 
 // perLane returns the grid of a kernel without a geometry that has the given number of lanes.

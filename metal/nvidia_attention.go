@@ -117,7 +117,7 @@ func (n *nvidia) splitsOf(o *attention) splitRange {
 
 type nvidiaAttentionArgs struct {
 	attentionArgs
-	first uint32
+	first, quantised uint32
 }
 
 // latent reports whether values are the leading values of keys, as in MLA. An Expand then reads the
@@ -138,14 +138,16 @@ func (o *attention) nvidia(n *nvidia) {
 	if splits.count > 0 {
 		p = kernels.split[i]
 	}
-	a := nvidiaAttentionArgs{o.args(), uint32(splits.first)}
+	a := nvidiaAttentionArgs{attentionArgs: o.args(), first: uint32(splits.first)}
 	a.splits = uint32(splits.count)
+	dst := into(o.dst)
+	packed := n.result(&o.fusion, &a.quantised, quantisedRows(o.dst, shape.Heads*shape.ValueDim, 1))
 	in, sinks := n.stored(o.cache, o.layer), bind(shape.Sinks, at(o.q))
 	record(n.step, "attention", p, grid{x: count, y: shape.KVHeads, z: splits.count, simdgroups: attentionWarps, shared: attentionBytes(shape)}, &a,
-		at(o.q), in.keys, in.values, in.slots, n.tables, tiles, sinks, n.scratch.write(), into(o.dst))
+		at(o.q), in.keys, in.values, in.slots, n.tables, tiles, sinks, n.scratch.write(), dst, packed)
 	if splits.count > 0 && !o.continued {
 		const simdgroups = 2
 		g := grid{x: (shape.ValueDim + 32*simdgroups - 1) / (32 * simdgroups), y: shape.Heads, z: o.dst.Rows, simdgroups: simdgroups, shared: 8 * splits.count}
-		record(n.step, "attention_join", kernels.join, g, &a, n.scratch.read(), n.slotMapping, sinks, into(o.dst))
+		record(n.step, "attention_join", kernels.join, g, &a, n.scratch.read(), n.slotMapping, sinks, dst, packed)
 	}
 }

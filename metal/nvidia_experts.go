@@ -26,7 +26,7 @@ type (
 	}
 	choicesArgs       struct{ rows, used, slots, experts, routingStride, tiles, tile uint32 }
 	packedExpertsArgs struct {
-		blocks, out, experts, used, slots, sharedBlocks, sharedOut, room, routingStride, dstStride, activation, biased uint32
+		blocks, out, experts, used, slots, sharedBlocks, sharedOut, room, routingStride, dstStride, activation, biased, quantised uint32
 	}
 	rowGatedArgs struct {
 		blocks, out, sharedOut, activation, biased uint32
@@ -114,7 +114,7 @@ func (n *nvidia) routeRow(o *route, prior *norm) {
 	g := grid{x: (o.shape.Experts + simdgroups - 1) / simdgroups, y: 1, simdgroups: simdgroups, shared: 4 * w.in}
 	logits := Binding{Buffer: n.logits}
 	record(n.step, "route", n.rowRoute, g, &a, Binding{Buffer: w.buffer}, at(prior.src), bind(prior.gain, logits), into(o.x), n.activations.read(), logits)
-	n.quantised = quantisedRows(o.x.Head(1), w.in, 1)
+	n.hold(quantisedRows(o.x.Head(1), w.in, 1), 0)
 	if !o.continued {
 		choose := o.args(1)
 		record(n.step, "route", n.rowChoose, grid{x: 1, y: 1, simdgroups: 1, shared: choiceBytes(o.shape)}, &choose, logits, bind(o.bias, logits), into(o.dst))
@@ -278,7 +278,7 @@ func (n *nvidia) gatedRow(o *gatedExperts, choice *route, w *packedWeight, a *pa
 		sharedDown.Buffer, row.sharedDownBytes = d.buffer, uint32(packedBytes(&d.weight))
 	}
 	g := grid{x: k.groups(int(max(a.out, a.sharedOut))), y: int(a.slots), simdgroups: k.simdgroups(), shared: k.gatedMemory(w) + choiceBytes(choice.shape)}
-	record(n.step, "gated_experts", k.pipeline, g, &row, weights[0], weights[1], weights[2], weights[3], n.activations.read(), logits,
+	record(n.step, "gated_experts", k.pipeline, g, &row, weights[0], weights[1], weights[2], weights[3], n.held(), logits,
 		bind(choice.bias, logits), bind(o.experts.GateBias, logits), bind(o.experts.UpBias, logits), down, sharedDown, into(o.routing), into(o.dst))
 }
 
@@ -290,9 +290,12 @@ func (n *nvidia) gatedChoices(o *gatedExperts, w *packedWeight, a *packedExperts
 			n.quantise(quantisedRows(o.x.Span(from, to), w.in, partsOf(w.kind)))
 			g := n.groupChoices(routing, w, slots)
 			k := n.forColumns(w.packed.gatedExperts, g.key.tile)
+			a.room = uint32(roomFor(to - from))
+			x, dst := n.held(), into(o.dst.Span(from, to))
+			packed := n.result(&o.fusion, &a.quantised, quantisedSlices(o.dst.Span(from, to), slots, w.out, w.out, 1))
 			record(n.step, "gated_experts", k.pipeline, grid{x: k.groups(widest), y: g.count, simdgroups: k.simdgroups(), shared: k.algorithm.memory()}, a,
-				weights[0], weights[1], weights[2], weights[3], n.activations.read(), at(routing), g.choices, g.tiles,
-				bind(o.experts.GateBias, weights[0]), bind(o.experts.UpBias, weights[0]), into(o.dst.Span(from, to)))
+				weights[0], weights[1], weights[2], weights[3], x, at(routing), g.choices, g.tiles,
+				bind(o.experts.GateBias, weights[0]), bind(o.experts.UpBias, weights[0]), dst, packed)
 		})
 	})
 }
@@ -410,31 +413,31 @@ func (n *nvidia) downChoices(o *expertsAdd, d downWeights) {
 		n.inColumns(from, to, 1, width, partsOf(d.kind), func(from, to int) {
 			routing := o.routing.Span(from, to)
 			a.room = uint32(roomFor(to - from))
-			offset := n.quantiseChoices(o.h.Span(from, to), d)
+			sharedRows := n.quantiseChoices(o.h.Span(from, to), d)
 			g := n.groupChoices(routing, d.packedWeight, slots)
 			k := n.forColumns(d.packed.expertsDown, g.key.tile)
 			record(n.step, "experts_down", k.pipeline, grid{x: k.groups(d.out), y: g.count, simdgroups: k.simdgroups(), shared: k.algorithm.memory()}, &a,
-				down, shared, n.activations.read(), Binding{n.activations.buffer, offset}, at(routing), g.choices, g.tiles,
+				down, shared, n.held(), sharedRows, at(routing), g.choices, g.tiles,
 				bind(o.experts.DownBias, down), g.rest)
 			record(n.step, "experts_add", d.packed.weigh, perLane(d.out, to-from), &by, g.rest, at(routing), into(o.dst.Span(from, to)))
 		})
 	})
 }
 
-// quantiseChoices quantises the activations of all choices. It returns the offset of those of the
-// shared experts.
-func (n *nvidia) quantiseChoices(h compute.Tensor, d downWeights) (offset int) {
+// quantiseChoices quantises the activations of all choices. It returns those of the shared experts.
+func (n *nvidia) quantiseChoices(h compute.Tensor, d downWeights) (shared Binding) {
 	q := quantisedSlices(h, d.used, d.in, d.in, partsOf(d.kind))
 	separate := d.shared != nil && d.shared.in != d.in
 	if d.shared != nil && !separate {
 		q.count++
 	}
-	n.quantiseTo(q, 0)
-	offset = d.used * (q.bytes() / q.count)
+	n.quantise(q)
+	shared = n.held()
+	shared.Offset += d.used * (q.bytes() / q.count)
 	if separate {
-		n.quantiseTo(quantisedSlices(h.Slice(d.used*d.in, d.shared.in), 1, d.shared.in, 0, q.parts), offset)
+		n.quantiseTo(quantisedSlices(h.Slice(d.used*d.in, d.shared.in), 1, d.shared.in, 0, q.parts), shared.Offset)
 	}
-	return offset
+	return shared
 }
 
 // rowBytes returns the threadgroup memory of a row of activations for a weight.

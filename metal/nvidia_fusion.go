@@ -10,6 +10,11 @@ import "github.com/ingot-run/ingot/engine/compute"
 //     kernels of the experts,
 //   - GatedExperts and then ExpertsAdd make this choice.
 //
+// For some rows, GatedMatMul, Attention and GatedExperts also write their result quantised, if the
+// next operation multiplies it. Their kernels call start_next only when they have computed it:
+// threadgroups of a product that start earlier take the multiprocessors that happen to be free, so
+// that some compute several of them and others none.
+//
 // fuse decides this for the operations of a step, before they are recorded.
 
 const (
@@ -21,6 +26,10 @@ const (
 	// joins attention. Each of its threadgroups joins all of them, so for more values a separate
 	// kernel is faster.
 	maxFusedJoin = 1 << 12
+	// maxQuantising is the maximum number of rows of which a kernel also writes its result
+	// quantised. A separate kernel takes a smaller share of the time of more rows, and writes more
+	// bytes at once. For one row it is faster, too (docs/notes/nvidia.md).
+	maxQuantising = 512
 )
 
 // fusion is how an operation shares a kernel with its neighbours. fuse sets it.
@@ -29,6 +38,8 @@ type fusion struct {
 	// computes the rest of it. That operation then has continued set.
 	prior     operation
 	continued bool
+	// quantises is set if the kernel also writes its result quantised, for the next operation.
+	quantises bool
 }
 
 func (f *fusion) fused() *fusion { return f }
@@ -36,9 +47,12 @@ func (f *fusion) fused() *fusion { return f }
 func (n *nvidia) fuse(operations []call) {
 	for i := 1; i < len(operations); i++ {
 		prior, op := operations[i-1].operation, operations[i].operation
-		if n.fusible(prior, op) {
+		switch {
+		case n.fusible(prior, op):
 			op.(interface{ fused() *fusion }).fused().prior = prior
 			prior.(interface{ fused() *fusion }).fused().continued = true
+		case n.readsQuantised(prior, op):
+			prior.(interface{ fused() *fusion }).fused().quantises = true
 		}
 	}
 }
@@ -76,6 +90,33 @@ func (n *nvidia) fusible(prior, op operation) bool {
 		}
 		choice := gated.prior.(*route)
 		return choice.dst == op.routing && d.choices() <= maxRowChoices && d.rowMemory()+choiceBytes(choice.shape) <= n.memory
+	}
+	return false
+}
+
+// readsQuantised reports whether op multiplies the quantised result of prior, whose kernel can
+// write it.
+func (n *nvidia) readsQuantised(prior, op operation) bool {
+	switch op := op.(type) {
+	case *product:
+		w, packed := op.weights[0].(*packedWeight)
+		if !packed || partsOf(w.kind) > 1 {
+			return false
+		}
+		if op.dst.Rows == 1 || op.dst.Rows > maxQuantising {
+			return false
+		}
+		switch prior := prior.(type) {
+		case *gatedProduct:
+			return same(prior.dst, op.x) && weightOf(prior.gate).out == w.in
+		case *attention:
+			return same(prior.dst, op.x) && prior.shape.Heads*prior.shape.ValueDim == w.in
+		}
+	case *expertsAdd:
+		d, separate, packed := op.downWeights()
+		gated, ok := prior.(*gatedExperts)
+		return ok && packed && !separate && op.dst.Rows <= maxQuantising && partsOf(d.kind) == 1 && gated.prior == nil && same(gated.dst, op.h) &&
+			weightOf(gated.experts.Gate).out == d.in && (d.shared == nil || d.shared.in == d.in)
 	}
 	return false
 }

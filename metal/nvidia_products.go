@@ -32,7 +32,7 @@ type (
 		blocks, out, activation, normThreads uint32
 		eps                                  float32
 	}
-	packedGatedArgs struct{ blocks, rows, out, dstStride, columnTiles, activation uint32 }
+	packedGatedArgs struct{ blocks, rows, out, dstStride, columnTiles, activation, quantised uint32 }
 )
 
 // nvidia records the products of a tensor with several weights. Consecutive weights of one type
@@ -98,7 +98,7 @@ func (n *nvidia) quantisedProduct(name string, dst compute.Tensor, q quantised, 
 	bound, out, groups := bindProducts(ws, k.groups)
 	a.out, a.tiles0, a.tiles1 = out, uint32(groups[0]), uint32(groups[1])
 	g := grid{x: (groups[0] + groups[1] + groups[2]) * k.tiles(dst.Rows), y: 1, z: w.matrices, simdgroups: k.simdgroups(), shared: k.algorithm.memory()}
-	record(n.step, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], n.activations.read(), into(dst))
+	record(n.step, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], n.held(), into(dst))
 }
 
 // rowKernel returns the kernel for a product of one row of activations. It returns false if another
@@ -229,8 +229,10 @@ func (n *nvidia) gated(o *gatedProduct, w *packedWeight) {
 			blocks: uint32(w.activationBlocks()), rows: uint32(rows), out: uint32(w.out), dstStride: uint32(o.dst.Stride), columnTiles: uint32(k.tiles(rows)),
 			activation: uint32(o.activation),
 		}
+		x, dst := n.held(), into(o.dst.Span(from, to))
+		packed := n.result(&o.fusion, &a.quantised, quantisedRows(o.dst.Span(from, to), w.out, 1))
 		record(n.step, "gated_product", k.pipeline, grid{x: k.groups(w.out) * k.tiles(rows), y: 1, simdgroups: k.simdgroups(), shared: k.algorithm.memory()}, &a,
-			Binding{Buffer: w.buffer}, bind(o.up, Binding{}), n.activations.read(), into(o.dst.Span(from, to)))
+			Binding{Buffer: w.buffer}, bind(o.up, Binding{}), x, dst, packed)
 	})
 }
 

@@ -67,7 +67,9 @@ func (o *norm) nvidia(n *nvidia) {
 			dst := o.dst.Span(from, to)
 			record(n.step, "rms_norm", n.anyType.norm, grid{x: to - from, y: 1, simdgroups: normGroups(gain.in)}, &a,
 				at(o.src.Span(from, to)), Binding{Buffer: gain.buffer}, into(dst), n.activations.read())
-			n.quantised = quantisedRows(dst, gain.in, 1)
+			if !o.add {
+				n.hold(quantisedRows(dst, gain.in, 1), 0)
+			}
 		})
 	}
 }
@@ -113,7 +115,7 @@ func (o *latents) nvidia(n *nvidia) {
 	default:
 		n.inColumns(0, o.t.Rows, 1, q, 1, func(from, to int) {
 			n.storeLatents(o, from, to)
-			n.quantised = quantisedRows(o.dst.Span(from, to), q, 1)
+			n.hold(quantisedRows(o.dst.Span(from, to), q, 1), 0)
 		})
 	}
 }

@@ -115,6 +115,7 @@ type nvidiaWeights struct {
 	staging     room      // receives tensors before they are packed
 	activations room      // quantised rows
 	quantised   quantised // the contents of activations
+	quantisedAt int       // their offset
 }
 
 // maxActivations is the maximum number of bytes for quantised activations. An operation that needs

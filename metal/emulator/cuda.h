@@ -202,7 +202,8 @@ inline void multiply_bfloats(float* c, uint a0, uint a1, uint a2, uint a3, uint 
     multiply_tiles(c, a0, a1, a2, a3, b0, b1, bfloat, file, line);
 }
 
-inline void wait_for_previous() {}
+inline void start_next() {}
+inline void wait_for_previous(bool = true) {}
 inline void prefetch(const void*, uint, uint, uint) {}
 inline void stage(void* to, const uchar* from, uint bytes, uint thread, uint threads) {
     for (uint i = 16 * thread; i < bytes; i += 16 * threads) __builtin_memcpy((uchar*)to + i, from + i, 16);

@@ -42,6 +42,23 @@ __device__ inline void store(uchar* to, uint row, uint b, uint blocks, uint q, u
     *(uint4*)(to + (ulong(row / 8) * blocks + b) * column_bytes + 16 * (row % 8 * 4 + q)) = v;
 }
 
+// stored_at returns where value i of a row is stored. blocks is the number of blocks of the row.
+__device__ inline uchar* stored_at(uchar* to, uint row, uint blocks, uint i) {
+    uint in = i % 4; // values 1 and 2 of four change places
+    return to + (ulong(row / 8) * blocks + i / 32) * column_bytes + 16 * (row % 8 * 4 + i % 16 / 4) + i % 32 / 16 * 8 + 2 * (in % 2 * 2 + in / 2);
+}
+
+// store_value writes value i of a row as an activation of one part.
+__device__ inline void store_value(uchar* to, uint row, uint blocks, uint i, float v) {
+    *(ushort*)stored_at(to, row, blocks, i) = two_halves(limited(v, factor(1)), 0);
+}
+
+// store_four writes values i to i+3 of a row as activations of one part. i is a multiple of 4.
+__device__ inline void store_four(uchar* to, uint row, uint blocks, uint i, float4 v) {
+    v = limited(v, factor(1));
+    *(uint2*)stored_at(to, row, blocks, i) = make_uint2(two_halves(v.x, v.z), two_halves(v.y, v.w));
+}
+
 struct QuantiseArgs {
     uint blocks;    // per slice
     uint rows;

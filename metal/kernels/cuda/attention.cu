@@ -7,6 +7,7 @@
 // product depends on no other row. A split has a largest score m, the sum l of the weights
 // exp(score-m), and the weighted sum of the values. Splits are joined in order: by the threadgroup
 // that computed them, or from memory by attention_join, with the same arithmetic.
+#include "activations.h"
 #include "cachepages.h"
 #include "join.h"
 
@@ -24,6 +25,7 @@ struct AttentionArgs {
     uint window;      // maximum number of positions to which a row attends; 0 for all
     uint sinks;       // 1 if each query head has a sink: a score that is part of the softmax and has no value
     uint first;       // the first split that is stored in memory
+    uint quantised;   // 1 if the results are also written as activations
 };
 
 // PairTile describes count pairs of a sequence, beginning with pair first. row is the first row of
@@ -53,11 +55,12 @@ __device__ inline void warm(const uchar* page, const uint* rows, uint row_bytes,
 // attend computes a tile. The values of a head, up to 64·V, are divided among V warps, 64 each; the
 // positions of a split are divided among 8/V groups of such warps. If Alone is set, a threadgroup
 // computes one split and writes it to parts, with more reads in flight than otherwise, for grids
-// that do not fill the GPU. Otherwise, it computes all splits of its tile and joins them. Grid:
-// (tiles, key heads, splits or 1).
+// that do not fill the GPU. Otherwise, it computes all splits of its tile, joins them, and writes
+// the result to dst and, for the next product, quantised to packed. Grid: (tiles, key heads, splits
+// or 1).
 template <class P, int V, bool Alone>
 __device__ inline void attend(const float* q, const uchar* keys, const uchar* values, const Slot* slots, const int* tables, const PairTile* tiles,
-                              const float* sinks, float* parts, float* dst, const AttentionArgs& args) {
+                              const float* sinks, float* parts, float* dst, uchar* packed, const AttentionArgs& args) {
     enum { shares = warps / V, share_keys = split_keys / shares, kept = 32 / shares };
     extern __shared__ uint4 shared[];
     float* scores = (float*)shared;                                       // [pairs][score_stride]
@@ -95,7 +98,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         warm(keys, rows, key_bytes, known);
         if (args.latent == 0) warm(values, rows, value_bytes, known);
     }
-    wait_for_previous();
+    wait_for_previous(Alone || args.quantised == 0);
 
     // A warp stages the queries of two pairs. It issues the reads of many values before it uses the
     // first.
@@ -241,6 +244,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
             }
         }
     }
+    if (args.quantised != 0) start_next();
     if constexpr (!Alone) {
         float so_far[2];
         UNROLL for (uint h = 0; h < 2; h++) so_far[h] = join_sink(m[h], args.sinks != 0 ? sinks[head_of(r + 8 * h)] : lowest(), l[h]).so_far;
@@ -249,8 +253,10 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
             bool upper = upper_of(i);
             float by = upper ? so_far[1] : so_far[0], all = upper ? l[1] : l[0];
             if (pair < tile.count && d < args.value_dim) {
-                write_four(dst + ulong(row_of(pair)) * args.dst_stride + head_of(pair) * args.value_dim + d,
-                           make_float4(total[i] * by / all, total[i + 1] * by / all, total[i + 2] * by / all, total[i + 3] * by / all));
+                uint at = head_of(pair) * args.value_dim + d;
+                float4 v = make_float4(total[i] * by / all, total[i + 1] * by / all, total[i + 2] * by / all, total[i + 3] * by / all);
+                write_four(dst + ulong(row_of(pair)) * args.dst_stride + at, v);
+                if (args.quantised != 0) store_four(packed, row_of(pair), args.heads * args.value_dim / 32, at, v);
             }
         }
     }
@@ -258,8 +264,8 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
 
 #define ATTENTION(name, V, alone, min_blocks) \
     extern "C" __global__ void __launch_bounds__(32 * warps, min_blocks) name(const float* q, const uchar* keys, const uchar* values, const Slot* slots, \
-                                                                         const int* tables, const PairTile* tiles, const float* sinks, float* parts, float* dst, AttentionArgs args) { \
-        attend<PAGE, V, alone>(q, keys, values, slots, tables, tiles, sinks, parts, dst, args); \
+                                                                         const int* tables, const PairTile* tiles, const float* sinks, float* parts, float* dst, uchar* packed, AttentionArgs args) { \
+        attend<PAGE, V, alone>(q, keys, values, slots, tables, tiles, sinks, parts, dst, packed, args); \
     }
 ATTENTION(attention_64, 1, false, 2)
 ATTENTION(attention_128, 2, false, 2)
@@ -273,13 +279,13 @@ ATTENTION(attention_split_512, 8, true, 1)
 // attention_join joins the splits of a row and head, with the same bits as join_splits. First a
 // warp computes the factors of all splits. Then each thread joins a value. Shared memory has two
 // floats per split. Grid: (values / threads, heads, rows).
-extern "C" __global__ void attention_join(const float* parts, const Slot* slots, const float* sinks, float* dst, AttentionArgs args) {
+extern "C" __global__ void attention_join(const float* parts, const Slot* slots, const float* sinks, float* dst, uchar* packed, AttentionArgs args) {
     extern __shared__ float2 factors[]; // of the running result and of the split, as in Joined
     __shared__ float largest;
     uint d = blockIdx.x * blockDim.x + threadIdx.x, stride = args.value_dim + part_header, position = slots[blockIdx.z].position;
     uint begin = first_of(position, args.window) / split_keys, n = position / split_keys + 1 - begin;
     parts += ((ulong(blockIdx.z) * args.heads + blockIdx.y) * args.splits + (begin - args.first)) * stride;
-    wait_for_previous();
+    wait_for_previous(args.quantised == 0);
     float before = lowest(); // the largest score of the splits before those of this round
     for (uint first = 0; threadIdx.x < 32 && first < n; first += 32) {
         uint split = first + threadIdx.x;
@@ -307,5 +313,9 @@ extern "C" __global__ void attention_join(const float* parts, const Slot* slots,
         total = fmaf(total, by.x, part[part_header + d] * by.y);
     }
     Joined j = join_sink(largest, args.sinks != 0 ? sinks[blockIdx.y] : lowest(), l);
-    dst[ulong(blockIdx.z) * args.dst_stride + blockIdx.y * args.value_dim + d] = total * j.so_far / l;
+    if (args.quantised != 0) start_next();
+    uint at = blockIdx.y * args.value_dim + d;
+    float v = total * j.so_far / l;
+    dst[ulong(blockIdx.z) * args.dst_stride + at] = v;
+    if (args.quantised != 0) store_value(packed, blockIdx.z, args.heads * args.value_dim / 32, at, v);
 }

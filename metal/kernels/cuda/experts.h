@@ -81,6 +81,7 @@ struct ExpertsArgs {
     uint dst_stride;
     uint activation;      // compute.Activation
     uint biased;          // 1 if the products of the routed experts have biases
+    uint quantised;       // 1 if gated_experts also writes its results as activations
 };
 
 // Choices are the choices that a threadgroup takes.
@@ -97,13 +98,14 @@ __device__ inline Choices listed(const uint* list, const ExpertTile* tiles) {
     return {list, t.first, t.count, t.expert};
 }
 
-// gated_experts writes act(gate·x, up·x) of choices. A row of dst has its choices side by side.
+// gated_experts writes act(gate·x, up·x) of choices to dst, where a row has its choices side by
+// side, and, for experts_down, quantised to packed.
 // Grid: (tiles of rows of weights, tiles of choices).
 template <class W, class A, int teams>
 __device__ inline void gated_experts(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, const uint* list,
-                                     const ExpertTile* tiles, const float* gate_bias, const float* up_bias, float* dst, const ExpertsArgs& args) {
+                                     const ExpertTile* tiles, const float* gate_bias, const float* up_bias, float* dst, uchar* packed, const ExpertsArgs& args) {
     enum { groups = A::groups / 2 };
-    wait_for_previous();
+    wait_for_previous(args.quantised == 0);
     Choices choices = listed(list, tiles);
     bool shared = choices.expert == args.experts;
     uint out = shared ? args.shared_out : args.out, all = groups_of(out), first = blockIdx.x * teams * groups;
@@ -113,13 +115,15 @@ __device__ inline void gated_experts(const uchar* gate, const uchar* up, const u
     multiply_gated<A, W>((shared ? shared_gate : gate) + at, (shared ? shared_up : up) + at, first + Team<A>().index * groups, all, x, args.blocks,
                          [&](uint c) { return choices.at(c) / args.slots; }, sums);
     bool biased = args.biased != 0 && !shared;
+    if (args.quantised != 0) start_next();
     finish_gated<A, teams>(sums, [&](uint team, uint group, uint c, uint r, float g, float u) {
         uint o = (first + team * groups + group) * group_rows + r;
-        if (c < choices.count && o < out) {
-            uint choice = choices.at(c);
-            if (biased) g += gate_bias[choices.expert * out + o], u += up_bias[choices.expert * out + o];
-            dst[ulong(choice / args.slots) * args.dst_stride + choice % args.slots * args.out + o] = activate(args.activation, g, u);
-        }
+        if (c >= choices.count || o >= out) return;
+        uint choice = choices.at(c), row = choice / args.slots, slot = choice % args.slots;
+        if (biased) g += gate_bias[choices.expert * out + o], u += up_bias[choices.expert * out + o];
+        float v = activate(args.activation, g, u);
+        dst[ulong(row) * args.dst_stride + slot * args.out + o] = v;
+        if (args.quantised != 0) store_value(packed, slot * args.room + row, args.out / 32, o, v);
     });
 }
 

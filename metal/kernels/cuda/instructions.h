@@ -70,13 +70,23 @@ __device__ inline void multiply_halves(float* c, uint a0, uint a1, uint a2, uint
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// wait_for_previous waits for the kernels before this one, and lets the kernel after this one
-// start. Kernels of a graph may start while the kernel before them runs (see metal/cuda/graph.go),
-// so every kernel calls wait_for_previous before it reads or writes what other kernels write.
-__device__ inline void wait_for_previous() {
+// start_next lets the kernel after this one start. It starts when all threadgroups have called
+// start_next or have ended.
+__device__ inline void start_next() {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" : : : "memory");
+    asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
 #endif
+}
+
+// wait_for_previous waits for the kernels before this one, and calls start_next unless the kernel
+// does that later. Kernels of a graph may start while the kernel before them runs (see
+// metal/cuda/graph.go), so every kernel calls wait_for_previous before it reads or writes what
+// other kernels write.
+__device__ inline void wait_for_previous(bool then_start_next = true) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" : : : "memory");
+#endif
+    if (then_start_next) start_next();
 }
 
 // prefetch reads memory into the L2 cache before it is used. It does not wait.

@@ -139,20 +139,26 @@ struct GatedArgs {
     uint dst_stride;
     uint column_tiles;
     uint activation;  // compute.Activation
+    uint quantised;   // 1 if the results are also written as activations
 };
 
-// gated_product writes act(gate·x, up·x). Grid: (tiles of rows · tiles of columns).
+// gated_product writes act(gate·x, up·x) to dst and, for the next product, quantised to packed.
+// Grid: (tiles of rows · tiles of columns).
 template <class W, class A, int teams>
-__device__ void gated_product(const uchar* gate, const uchar* up, const uchar* x, float* dst, const GatedArgs& args) {
+__device__ void gated_product(const uchar* gate, const uchar* up, const uchar* x, float* dst, uchar* packed, const GatedArgs& args) {
     enum { groups = A::groups / 2 };
     uint first = blockIdx.x / args.column_tiles * teams * groups, column = blockIdx.x % args.column_tiles * A::columns;
-    wait_for_previous();
+    wait_for_previous(args.quantised == 0);
     float sums[A::values];
     multiply_gated<A, W>(gate, up, first + Team<A>().index * groups, groups_of(args.out), x, args.blocks,
                          [&](uint c) { return min(column + c, args.rows - 1); }, sums);
+    if (args.quantised != 0) start_next(); // see readsQuantised
     finish_gated<A, teams>(sums, [&](uint team, uint group, uint c, uint r, float g, float u) {
         uint o = (first + team * groups + group) * group_rows + r;
-        if (column + c < args.rows && o < args.out) dst[ulong(column + c) * args.dst_stride + o] = activate(args.activation, g, u);
+        if (column + c >= args.rows || o >= args.out) return;
+        float v = activate(args.activation, g, u);
+        dst[ulong(column + c) * args.dst_stride + o] = v;
+        if (args.quantised != 0) store_value(packed, column + c, args.out / 32, o, v);
     });
 }
 

@@ -14,14 +14,14 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
         product<WEIGHT, A, teams>(w0, w1, w2, x, dst, args); \
     }
 #define GATED(name, A, teams, min_blocks) \
-    extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* x, float* dst, GatedArgs args) { \
-        gated_product<WEIGHT, A, teams>(gate, up, x, dst, args); \
+    extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* x, float* dst, uchar* packed, GatedArgs args) { \
+        gated_product<WEIGHT, A, teams>(gate, up, x, dst, packed, args); \
     }
 #define GATED_EXPERTS(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, \
                                                             const float* routing, const uint* list, const ExpertTile* tiles, const float* gate_bias, \
-                                                            const float* up_bias, float* dst, ExpertsArgs args) { \
-        gated_experts<WEIGHT, A, teams>(gate, up, shared_gate, shared_up, x, list, tiles, gate_bias, up_bias, dst, args); \
+                                                            const float* up_bias, float* dst, uchar* packed, ExpertsArgs args) { \
+        gated_experts<WEIGHT, A, teams>(gate, up, shared_gate, shared_up, x, list, tiles, gate_bias, up_bias, dst, packed, args); \
     }
 #define EXPERTS_DOWN(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* down, const uchar* shared_down, const uchar* h, const uchar* shared_h, \
