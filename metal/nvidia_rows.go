@@ -52,7 +52,7 @@ const maxNormCols = 8192
 
 func (n *nvidia) normQuantises(o *norm) bool {
 	cols := weightOf(o.gain).in
-	return n.anyType != nil && !o.add && cols%blockValues == 0 && cols <= maxNormCols
+	return n.anyType != nil && cols%blockValues == 0 && cols <= maxNormCols
 }
 
 // nvidia records an RMSNorm, unless the next operation's kernel computes it.

@@ -208,11 +208,11 @@ struct NormArgs {
     uint src_stride;
     uint dst_stride;
     float eps;
-    uint add;  // always 0; if it is 1, the portable kernel is used
+    uint add;  // 1 if the result is added to dst
 };
 
-// norm_quantise is RMSNorm for up to 8192 columns. It writes the result in float32 and quantised. A
-// threadgroup of up to 256 threads takes a row.
+// norm_quantise is RMSNorm for up to 8192 columns. It writes the result in float32 and quantised,
+// or adds it to dst. A threadgroup of up to 256 threads takes a row.
 extern "C" __global__ void __launch_bounds__(256) norm_quantise(const float* src, const float* gain, float* dst, uchar* to, NormArgs args) {
     __shared__ float sums[8];
     Normed<4> row(threadIdx.x, blockDim.x, args.cols);
@@ -222,8 +222,15 @@ extern "C" __global__ void __launch_bounds__(256) norm_quantise(const float* src
     if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
     __syncthreads();
     float scale = rms_scale(sums, blockDim.x / 32, args.cols, args.eps);
-    row.write(dst + ulong(blockIdx.x) * args.dst_stride, scale, [&](uint u, float4 low, float4 high) {
-        if (row.has(u)) store(to, blockIdx.x, row.block(u), args.cols / 32, row.thread % 4, in_halves(low, high));
+    dst += ulong(blockIdx.x) * args.dst_stride;
+    row.write(args.add != 0 ? nullptr : dst, scale, [&](uint u, float4 low, float4 high) {
+        if (!row.has(u)) return;
+        if (args.add != 0) {
+            add_four(dst + row.offset(u), low);
+            add_four(dst + row.offset(u) + 16, high);
+        } else {
+            store(to, blockIdx.x, row.block(u), args.cols / 32, row.thread % 4, in_halves(low, high));
+        }
     });
 }
 

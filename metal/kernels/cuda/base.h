@@ -65,6 +65,12 @@ __device__ inline void write_four(float* p, float4 v) {
     else p[0] = v.x, p[1] = v.y, p[2] = v.z, p[3] = v.w;
 }
 
+// add_four adds to four neighbouring values.
+__device__ inline void add_four(float* p, float4 v) {
+    float4 to = read_four(p);
+    write_four(p, make_float4(to.x + v.x, to.y + v.y, to.z + v.z, to.w + v.w));
+}
+
 // Slot is a row's entry in the slot mapping, as in pages.h.
 struct Slot {
     uint position, slot, pages;
