@@ -35,7 +35,7 @@ func (d *recordPortable) Pipeline(lib metal.Library, function string, constants 
 
 // nvidiaLeaves are the kernels in Metal's language that steps use on NVIDIA's GPUs: those that move
 // values from one place to another, or compute once per value.
-var nvidiaLeaves = []string{"affine", "gather", "rms_norm", "rope_store"}
+var nvidiaLeaves = []string{"affine", "gather", "rope_store"}
 
 // TestNvidiaCoverage checks that NVIDIA's kernels compute the products, the attention and the
 // experts of every family, with every type of weights and of pages that has tensor cores' kernels.

@@ -41,7 +41,7 @@ __device__ inline void route_logits(const float* router, const float* x, float* 
     float sums[R * E];
     UNROLL for (int i = 0; i < R * E; i++) sums[i] = 0;
     auto add = [&](auto read) {
-#pragma unroll 2
+#pragma unroll 4
         for (uint at = 4 * lane; at - 4 * lane < n; at += 128) {
             float4 a[E], b[R];
             UNROLL for (int e = 0; e < E; e++) a[e] = read(w[e], at);
