@@ -18,6 +18,7 @@ import (
 	"github.com/ingot-run/ingot/files/prompt"
 	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/files/table"
+	"github.com/ingot-run/ingot/openai"
 )
 
 func put(t *testing.T, name, text string) string {
@@ -408,5 +409,28 @@ func TestParseShape(t *testing.T) {
 		if name == prompt.ShareGPT {
 			break
 		}
+	}
+}
+
+// TestAnsweredForms: a record whose request asks for another form than the default is marked.
+func TestAnsweredForms(t *testing.T) {
+	t.Parallel()
+	path := put(t, "a.jsonl", `{"messages":[{"role":"user","content":"a"}],"response_format":{"type":"json_object"}}
+{"messages":[{"role":"user","content":"b"}],"response_format":{"type":"text"}}
+{"messages":[{"role":"user","content":"c"}]}
+`)
+	fields := openai.Fields(openai.Chat)
+	form := fields[slices.IndexFunc(fields, func(f *openai.Field) bool { return f.Name == "response_format" })]
+	o := prompt.Options{Shape: prompt.Auto, Defaults: []prompt.Default{{Setting: form, Value: json.RawMessage(`{"type":"json_object"}`)}}}
+	in, err := prompt.Open([]string{path}, table.Options{}, o)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, in.Close()) }()
+	records, err := in.Answered()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, records.Close()) }()
+	for _, own := range []bool{false, true, false} {
+		r, err := records.Next()
+		require.NoError(t, err)
+		require.Equal(t, own, r.OwnForm)
 	}
 }
