@@ -69,7 +69,7 @@ func TestChoicesOfGPQA(t *testing.T) {
 	for i, name := range []string{"Correct Answer", "Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3"} {
 		row.Set(name, string(rune('a'+i)))
 	}
-	made, err := gpqa(0, withoutMarks)([]*ordered.Object{row})
+	made, err := gpqa(7, withoutMarks)([]*ordered.Object{row})
 	require.NoError(t, err)
 	v, _ := made[0].Get("choices")
 	var choices []string

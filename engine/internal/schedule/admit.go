@@ -245,9 +245,6 @@ func (p *planner) fits(s *sequence, preempt int) bool {
 // chunkPages returns how many pages the prompts' rows need at most in sliding groups in one step,
 // the waiting prompt's included.
 func (p *planner) chunkPages(s *sequence, groups cache.Groups) int {
-	if groups.Sliding == 0 {
-		return 0
-	}
 	rows, prompts := min(p.prefillChunk, s.left()), 1
 	for _, r := range p.running {
 		if !r.decodes() {

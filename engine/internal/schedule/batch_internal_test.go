@@ -50,6 +50,8 @@ func TestDrawsOfTheNextStepOfARun(t *testing.T) {
 	stale.stale = true
 	require.True(t, ends.ended())
 	require.True(t, b.advance(true))
+	require.Equal(t, make([]output, 2), b.outputs[2:4], "ended sequences are not kept alive")
+	require.Equal(t, make([]*sequence, 2), b.seqs[2:4])
 	ended, saved := b.redraw()
 	require.Equal(t, 2, ended)
 	require.Equal(t, len(known)-1, saved)

@@ -1,0 +1,234 @@
+package schedule
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/engine/internal/cost"
+	"github.com/ingot-run/ingot/engine/internal/draft"
+	"github.com/ingot-run/ingot/engine/model"
+)
+
+// failingDrafter is an MTP layer that fails from a call on.
+type failingDrafter struct {
+	model.Drafter
+	left int // calls before the first that fails
+}
+
+var errDrafter = errors.New("the drafter is lost")
+
+func (d *failingDrafter) Draft(b *compute.Batch, source model.States, states []int32) error {
+	if d.left--; d.left < 0 {
+		return errDrafter
+	}
+	return d.Drafter.Draft(b, source, states)
+}
+
+// A drafter that fails, after a prompt or after another step, fails the requests of the step. A
+// later step goes on.
+func TestDraftersThatFail(t *testing.T) {
+	t.Parallel()
+	for calls := range 4 {
+		failing := &failingDrafter{left: math.MaxInt}
+		m := newManual(t, setup{path: microGLM, limits: model.Limits{Rows: 8}, speculate: func(_ compute.Backend, o *draft.Options) {
+			failing.Drafter = o.Model.(model.Drafter)
+			o.MTP, o.Fixed = failing, 2
+		}})
+		failing.left = calls
+		r := m.begin(generation.Request{Tokens: ascending(20), MaxTokens: 30, IgnoreEOS: true})
+		for i := 0; r.err == nil; i++ {
+			require.Less(t, i, 50, "%d calls", calls)
+			m.step()
+		}
+		require.ErrorIs(t, r.err, errDrafter)
+		failing.left = math.MaxInt
+		m.finish(m.begin(generation.Request{Tokens: ascending(20), MaxTokens: 3, IgnoreEOS: true}))
+	}
+}
+
+// traced is a panic with the stack of another thread.
+type traced struct{}
+
+func (traced) Stack() []byte { return []byte("of the thread") }
+
+func TestStacksOfPanics(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "of the thread", string(stackOf(traced{})))
+	require.Contains(t, string(stackOf("oops")), "TestStacksOfPanics")
+}
+
+// If failing the requests of a panic panics too, the scheduler has failed, and says why.
+func TestAPanicAfterAPanic(t *testing.T) {
+	t.Parallel()
+	m := newManual(t, setup{path: microLlama})
+	l := m.loop
+	l.planner.running = []*sequence{{rows: 1}} // without a request
+	require.False(t, l.recover(errors.New("the first panic")))
+	require.ErrorContains(t, l.err, "nil pointer")
+	require.ErrorIs(t, l.err, generation.ErrEngineFailed)
+	select {
+	case <-l.failed:
+	default:
+		require.Fail(t, "callers must learn that the loop has ended")
+	}
+}
+
+// A panic of the writer's goroutine is that of the one who waits for it.
+func TestAWriterThatPanics(t *testing.T) {
+	t.Parallel()
+	w := newWriter(true)
+	w.write = func() { panic("oops") }
+	w.start()
+	require.PanicsWithError(t, "internal error: panic in a step: oops", w.wait)
+	w.write = func() {}
+	w.start()
+	w.wait()
+}
+
+// The rows of forced tokens share a step with others: as many are planned as fit into the step's
+// time, and one in any case.
+func TestForcedRowsWithinTheTimeOfAStep(t *testing.T) {
+	t.Parallel()
+	steps := cost.NewSteps(cost.NewCurve([]int{1, 101}, []float64{1, 101}), 0, 0, 0) // a second for each row
+	for _, c := range []struct {
+		limit       float64
+		room, left  int // further rows of the step, rows of the sequence
+		rows, batch int
+	}{
+		{math.Inf(1), 50, 20, 20, 23}, {math.Inf(1), 10, 20, 11, 14}, {23, 50, 20, 20, 23}, {22.5, 50, 20, 19, 22}, {22, 50, 20, 19, 22},
+		{13, 50, 20, 10, 13}, {5, 50, 20, 2, 5}, {4, 50, 20, 1, 4}, {0.5, 50, 20, 1, 4}, {100, 5, 20, 6, 9}, {100, 50, 1, 1, 4},
+	} {
+		s := &sequence{request: &request{prompt: ascending(4)}, tokens: ascending(4 + c.left), computed: 4}
+		p := planner{costs: steps, limits: model.Limits{Rows: 4 + c.room}, size: generatingRows(4)}
+		outputs := 100
+		p.planForced(s, c.limit, &outputs)
+		require.Equal(t, []int{c.rows, c.batch}, []int{s.rows, p.size.Rows}, "%+v", c)
+	}
+}
+
+// If nothing yields its pages, one of several choices of an interactive request does, the youngest,
+// and otherwise the youngest of all.
+func TestTheYoungestSequence(t *testing.T) {
+	t.Parallel()
+	batch, waited := &request{running: 1}, &request{running: 1, interactive: true}
+	several := &request{running: 2, interactive: true}
+	for name, c := range map[string]struct {
+		running []*sequence
+		want    int
+	}{
+		"one that yields":          {[]*sequence{{request: batch}, {request: batch}, {request: waited}}, 1},
+		"choices":                  {[]*sequence{{request: waited}, {request: several}, {request: several}, {request: waited}}, 2},
+		"batch ones that waited":   {[]*sequence{{request: batch, skips: maxSkips}, {request: batch, skips: maxSkips}}, 1},
+		"single interactive ones":  {[]*sequence{{request: waited}, {request: waited}, {request: waited}}, 2},
+		"choices of a batch alone": {[]*sequence{{request: &request{running: 2}, skips: maxSkips}, {request: waited}}, 1},
+	} {
+		require.Equal(t, c.want, (&planner{running: c.running}).youngest(), name)
+	}
+}
+
+// An attempt with a form is continued where the form's text went on; tokens that the form does not
+// allow are not used. What the earlier attempt counted is not counted again.
+func TestAnAttemptWithAFormIsContinued(t *testing.T) {
+	t.Parallel()
+	f := newFormed(t, "[ab]{2}-known-[0-9]{2}", "")
+	a, known := f.encode("a")[0], f.encode("-known-")
+	for name, c := range map[string]struct {
+		ids  []int32
+		want []int32 // the answer then; nil if the attempt cannot be used
+	}{
+		"nothing":         {[]int32{}, []int32{}},
+		"a token":         {[]int32{a}, []int32{a}},
+		"up to the text":  {[]int32{a, a}, append([]int32{a, a}, known...)},
+		"within the text": {[]int32{a, a, known[0]}, append([]int32{a, a}, known...)},
+		"another text":    {[]int32{f.encode("k")[0]}, nil},
+	} {
+		req := &generation.Request{MaxTokens: 50}
+		r, err := newRequest(t.Context(), f.tok, 100, time.Now(), []int32{5, 6}, req, f.form)
+		require.NoError(t, err)
+		used := r.resume(&generation.Progress{Choices: [][]int32{c.ids}})
+		s := r.seqs[0]
+		require.Equal(t, c.want != nil, used, name)
+		if !used {
+			continue
+		}
+		require.Equal(t, c.want, s.answer(), name)
+		require.Equal(t, len(s.answer()), s.guide.length, name)
+		require.Zero(t, s.guide.masked+s.guide.forcedTokens, name)
+		require.Equal(t, len(c.ids), r.resumed, name)
+	}
+}
+
+// An answer that the form gives in full has its text before a step, also in a stream.
+func TestAnAnswerWithoutAStep(t *testing.T) {
+	t.Parallel()
+	m := newManual(t, setup{path: microLlama})
+	text := ""
+	req := generation.Request{Tokens: ascending(3), MaxTokens: 50, Stream: func(p generation.Piece) error {
+		text += p.Text
+		return nil
+	}}
+	form := newFormed(t, "known", "").form
+	go m.Run()
+	t.Cleanup(m.Close)
+	got, err := m.Generate(t.Context(), time.Now(), req.Tokens, &req, form)
+	require.NoError(t, err)
+	require.Equal(t, "known", got.Choices[0].Text)
+	require.Equal(t, "known", text)
+	require.Equal(t, generation.FinishStop, got.Choices[0].FinishReason)
+}
+
+// Control tokens that a request shows are written with their names.
+func TestShownTokens(t *testing.T) {
+	t.Parallel()
+	f := newFormed(t, "a", "")
+	stop, a := f.tok.StopIDs()[0], f.encode("a")[0]
+	for _, shown := range []bool{true, false} {
+		req := &generation.Request{MaxTokens: 50, IgnoreEOS: true}
+		if shown {
+			req.Shown = []int32{stop}
+		}
+		r, err := newRequest(t.Context(), f.tok, 100, time.Now(), []int32{5, 6}, req, nil)
+		require.NoError(t, err)
+		s := r.seqs[0]
+		for _, id := range []int32{a, stop, a} {
+			s.accept(id, false)
+		}
+		s.write()
+		want := "aa"
+		if shown {
+			want = "a" + f.tok.Token(stop) + "a"
+		}
+		require.Equal(t, want, string(s.text.text))
+	}
+}
+
+// In the reasoning before a form, the tokens that would end the answer cannot be drawn.
+func TestDrawsInReasoning(t *testing.T) {
+	t.Parallel()
+	f := newFormed(t, "[0-9]{3}", "<think>")
+	b := batch{guides: newGuides(f.tok.Size(), false)}
+	req := &generation.Request{MaxTokens: 50}
+	r, err := newRequest(t.Context(), f.tok, 100, time.Now(), []int32{5, 6}, req, f.form)
+	require.NoError(t, err)
+	s := r.seqs[0]
+	s.follow()
+	s.guide.begin(0)
+	d := b.draw(&output{seq: s, position: s.length() - 1})
+	require.Nil(t, d.Mask)
+	require.False(t, d.Given)
+	want := s.guide.excluded(nil, &s.guide.place)
+	require.NotEmpty(t, want)
+	excluded := map[int32]bool{}
+	for _, e := range d.Edits {
+		excluded[e.Token] = e.Excluded
+	}
+	for _, id := range want {
+		require.True(t, excluded[id], id)
+	}
+}
