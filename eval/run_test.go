@@ -25,8 +25,8 @@ func TestRequestsOfTasks(t *testing.T) {
 		settings string
 		want     []string // bodies by order
 	}{
-		"generate": {"doc_to_text: q\ndoc_to_target: a\ngeneration_kwargs: {max_gen_toks: 5, until: ['.', ''], temperature: 0.5, top_p: 0.9, top_k: 3, seed: 7}\n",
-			[]string{`{"prompt":"Ask <me>","max_tokens":5,"temperature":0.5,"top_p":0.9,"top_k":3,"seed":7586741312996310,"n":1,"stop":["."]}`}},
+		"generate": {"doc_to_text: q\ndoc_to_target: a\ngeneration_kwargs: {max_gen_toks: 5, until: ['.', ''], temperature: 0.5, top_p: 0.9, top_k: 3, seed: 4711}\n",
+			[]string{`{"prompt":"Ask <me>","max_tokens":5,"temperature":0.5,"top_p":0.9,"top_k":3,"seed":5816475038114152,"n":1,"stop":["."]}`}},
 		"without options": {"doc_to_text: q\ndoc_to_target: a\ngeneration_kwargs: {max_gen_toks: 6, until: ['.'], do_sample: false}\nrepeats: 2\n",
 			[]string{`{"prompt":"Ask <me>","max_tokens":6,"temperature":0,"n":2,"stop":["."]}`}},
 		"one of several texts": {"doc_to_text: q\ndoc_to_target: a\ngeneration_kwargs: {until: [], choices: [' <yes>', ' no']}\n",

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/ingot-run/ingot/eval/task"
 	"github.com/ingot-run/ingot/internal/ordered"
@@ -51,12 +52,10 @@ type Sample struct {
 // has none. If all rows have a score, the number is 0.
 func FirstFailure(folder, task string) (row int, reason string, err error) {
 	samples, err := ReadSamples(folder, task)
-	for i := range samples {
-		if samples[i].Failed != "" {
-			return samples[i].DocID + 1, samples[i].Failed, err
-		}
+	if i := slices.IndexFunc(samples, func(s Sample) bool { return s.Failed != "" }); i >= 0 {
+		row, reason = samples[i].DocID+1, samples[i].Failed
 	}
-	return 0, "", err
+	return row, reason, err
 }
 
 // SamplesFile is the name of a task's samples file.

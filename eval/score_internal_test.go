@@ -60,6 +60,37 @@ func TestTokensBeforeTheText(t *testing.T) {
 	}
 }
 
+// The first token is left out if it has no log-probability and stands before the text, or is a
+// control token.
+func TestFirstTokensThatAreSkipped(t *testing.T) {
+	t.Parallel()
+	one := -1.0
+	top := []map[string]float64{nil, {"b": -1}}
+	for name, c := range map[string]struct {
+		s    scored
+		left int
+	}{
+		"before the text":             {scored{Tokens: []string{"<s>", "b"}, Offsets: []int{-1, 0}, Logprobs: []*float64{nil, &one}, Top: top}, 1},
+		"an empty one":                {scored{Tokens: []string{"", "b"}, Offsets: []int{-1, 0}, Logprobs: []*float64{nil, &one}, Top: top}, 1},
+		"a control token of the text": {scored{Tokens: []string{"[gMASK]", "b"}, Offsets: []int{0, 7}, Logprobs: []*float64{nil, &one}, Top: top}, 1},
+		"without alternatives":        {scored{Tokens: []string{"<s>", "b"}, Offsets: []int{-1, 0}, Logprobs: []*float64{nil, &one}}, 1},
+		"with a value":                {scored{Tokens: []string{"<s>", "b"}, Offsets: []int{-1, 0}, Logprobs: []*float64{&one, &one}, Top: top}, 2},
+		"a word of the text":          {scored{Tokens: []string{"[gMASK", "b"}, Offsets: []int{0, 6}, Logprobs: []*float64{nil, &one}, Top: top}, 2},
+		"no tokens":                   {scored{Offsets: []int{0}, Logprobs: []*float64{nil}}, 0},
+		"no offsets":                  {scored{Tokens: []string{"<s>"}, Logprobs: []*float64{nil}}, 1},
+		"no values":                   {scored{Tokens: []string{"<s>"}, Offsets: []int{0}}, 1},
+		"nothing":                     {scored{}, 0},
+	} {
+		before := c.s
+		c.s.skipFirst("[gMASK]b")
+		if c.left == len(before.Tokens) {
+			require.Equal(t, before, c.s, name)
+			continue
+		}
+		require.Equal(t, scored{Tokens: before.Tokens[1:], Offsets: before.Offsets[1:], Logprobs: before.Logprobs[1:], Top: before.Top[min(1, len(before.Top)):]}, c.s, name)
+	}
+}
+
 // TestBetween checks that sums cover only the given range, and that a missing log-probability gives
 // no sum.
 func TestBetween(t *testing.T) {

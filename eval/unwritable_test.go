@@ -115,8 +115,14 @@ func TestSavedChats(t *testing.T) {
 	})
 	r, err := eval.ReadResults(dir)
 	require.NoError(t, err)
-	r.Config.Model = "m"
+	r.Config.Model, r.Config.ChatTemplate = "m", "cafe"
 	require.NoError(t, eval.Save(dir, []*eval.Set{s}, nil, r))
+	results, err := filepath.Glob(filepath.Join(eval.SavedFolder(dir, r.Config), "results_*.json"))
+	require.NoError(t, err)
+	require.Len(t, results, 1)
+	saved, err := os.ReadFile(results[0])
+	require.NoError(t, err)
+	require.Contains(t, string(saved), `"chat_template_sha": "cafe"`)
 	paths, err := filepath.Glob(filepath.Join(eval.SavedFolder(dir, r.Config), "samples_a_*.jsonl"))
 	require.NoError(t, err)
 	require.Len(t, paths, 1)

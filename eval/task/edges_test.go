@@ -1,6 +1,7 @@
 package task
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -60,6 +61,54 @@ func TestChrfWithoutNGrams(t *testing.T) {
 	} {
 		require.InDelta(t, c.want, chrf(c.sums), 1e-9, "%v", c.sums)
 	}
+}
+
+// F1 is 0 without a true positive, and else the harmonic mean of precision and recall.
+func TestF1OfCounts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ hits, wrong, want float64 }{{0, 0, 0}, {0, 3, 0}, {1, 0, 1}, {2, 0, 1}, {1, 1, 2. / 3}, {1, 2, 0.5}} {
+		require.InDelta(t, c.want, f1([]float64{c.hits, c.wrong}), 1e-12, "%+v", c)
+	}
+}
+
+// BLEU's tokens of texts with line breaks: a hyphen before one joins words, but not at the end.
+func TestTokensOfLines(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"": {}, "a-\nb": {"ab"}, "a-\n": {"a-"}, " a\nb ": {"a", "b"}, "<skipped>a": {"a"}, "1,000.5": {"1,000.5"}, "a,b.": {"a", ",", "b", "."},
+		"&lt;b&gt; &amp;quot;": {"<", "b", ">", "&", "quot", ";"}, "1-2": {"1", "-", "2"},
+	} {
+		require.Equal(t, want, append([]string{}, bleuTokens(text)...), text)
+	}
+}
+
+// A wrong answer has both scores of DROP.
+func TestScoresOfAWrongAnswer(t *testing.T) {
+	t.Parallel()
+	row := ordered.NewObject()
+	row.Set("answers", []ordered.Value{[]ordered.Value{"seven"}, []ordered.Value{""}})
+	scores, err := dropScore(row, Response{Answers: []string{"eight"}})
+	require.NoError(t, err)
+	require.Equal(t, map[string]float64{"em": 0, "f1": 0}, scores.Values)
+}
+
+// Of keys that occur again in a mapping, the last value counts, also within other values.
+func TestKeysThatOccurAgain(t *testing.T) {
+	t.Parallel()
+	var n yaml.Node
+	require.NoError(t, yaml.Unmarshal([]byte("a: 1\nb: {c: 2, c: 3, d: [{e: 4, e: 5}]}\na: 6\n"), &n))
+	keepLast(&n)
+	var b strings.Builder
+	writeNode(&b, n.Content[0])
+	require.Equal(t, `{!!str"a":!!int"6",!!str"b":{!!str"c":!!int"3",!!str"d":[{!!str"e":!!int"5"},]}}`, b.String())
+}
+
+// Without Python, a trial is a call.
+func TestTrialWithoutPython(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("failed")
+	require.ErrorIs(t, new(Task).Trial(func() error { return failed }), failed)
+	require.NoError(t, new(Task).Trial(func() error { return nil }))
 }
 
 // The choices of GPQA are shuffled, and the answer is the letter of the right one.

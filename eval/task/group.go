@@ -359,10 +359,7 @@ func namesIn(folder string) (map[string][]taskFile, error) {
 			if value == nil || key == "task" && keys["group"] != nil {
 				continue
 			}
-			names, err := texts(value.Node)
-			if err != nil {
-				continue
-			}
+			names, _ := texts(value.Node) // another value names nothing
 			for _, name := range names {
 				index[name] = append(index[name], taskFile{path, keys})
 			}
