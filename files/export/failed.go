@@ -63,7 +63,7 @@ func lineWith(r table.Record, reason json.RawMessage) []byte {
 		}
 		return fmt.Appendf(start[:len(start):len(start)], "%q:%s}", table.ReasonColumn, reason)
 	}
-	if len(fields) == 0 || !json.Valid(line) {
+	if len(line) > 0 && (len(fields) == 0 || !json.Valid(line)) { // a line of spaces may be too long
 		fields = append(slices.Clone(fields), table.Field{Name: table.LineColumn, Value: textValue(string(line))})
 	}
 	object := []byte("{")

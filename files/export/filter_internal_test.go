@@ -126,3 +126,26 @@ func TestSummaries(t *testing.T) {
 		require.Equal(t, want, o.describe(c))
 	}
 }
+
+// A failed row is a line with its reason. What is not an object, or has a reason already, is a text
+// in another field if it has no fields or is not valid.
+func TestLinesWithAReason(t *testing.T) {
+	t.Parallel()
+	one := []table.Field{{Name: "a", Value: json.RawMessage("1")}}
+	earlier := []table.Field{{Name: table.ReasonColumn, Value: json.RawMessage(`"old"`)}}
+	reason, line := table.ReasonColumn, table.LineColumn
+	for _, c := range []struct {
+		line   string
+		fields []table.Field
+		want   string
+	}{
+		{` {"a":1} `, one, `{"a":1,"` + reason + `":"no"}`},
+		{`{ }`, nil, `{"` + reason + `":"no"}`},
+		{`[1]`, nil, `{"` + line + `":"[1]","` + reason + `":"no"}`},
+		{`{"a":1,`, one, `{"a":1,"` + line + `":"{\"a\":1,","` + reason + `":"no"}`},
+		{`{"` + reason + `":"old"}`, earlier, `{"` + reason + `":"old","` + reason + `":"no"}`},
+		{`  `, nil, `{"` + reason + `":"no"}`},
+	} {
+		require.Equal(t, c.want, string(lineWith(table.Record{Line: []byte(c.line), Fields: c.fields}, json.RawMessage(`"no"`))), c.line)
+	}
+}
