@@ -38,15 +38,17 @@ func (q *Queue) Status(ctx context.Context, batch string) (queue.Status, error) 
 
 // Batches implements queue.Store.
 func (q *Queue) Batches(ctx context.Context) ([]queue.Status, error) {
-	var all []queue.Status
 	before, after, _ := strings.Cut(key("*", "meta"), "*")
 	found := q.rdb.Scan(ctx, 0, key("*", "meta"), 1000).Iterator()
-	for seen := map[string]bool{}; found.Next(ctx); { // SCAN may return a key twice
-		batch := strings.TrimSuffix(strings.TrimPrefix(found.Val(), before), after)
-		if seen[batch] {
-			continue
-		}
-		seen[batch] = true
+	batches := map[string]bool{} // SCAN may return a key twice
+	for found.Next(ctx) {
+		batches[strings.TrimSuffix(strings.TrimPrefix(found.Val(), before), after)] = true
+	}
+	if err := found.Err(); err != nil {
+		return nil, failure(err, "list batches")
+	}
+	var all []queue.Status
+	for batch := range batches {
 		st, err := q.Status(ctx, batch)
 		if errors.Is(err, queue.ErrNoBatch) { // the batch's retention has just ended
 			continue
@@ -58,9 +60,6 @@ func (q *Queue) Batches(ctx context.Context) ([]queue.Status, error) {
 			return nil, err
 		}
 		all = append(all, st)
-	}
-	if err := found.Err(); err != nil {
-		return nil, failure(err, "list batches")
 	}
 	queue.SortStatuses(all)
 	return all, nil
