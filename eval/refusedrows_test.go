@@ -28,6 +28,8 @@ func TestRowsThatLoadRefuses(t *testing.T) {
 		{choice + "metric_list: [{metric: brier_score}]\n", `{"q": "a", "t": [1, 0]}`, "row 1 of rows.jsonl: metric brier_score needs one right choice"},
 		{choice + "metric_list: [{metric: exact_match}]\n", `{"q": "a", "t": [1, 0]}`, ""},
 		{choice + "metric_list: [{metric: exact_match}]\n", `{"q": "a", "t": [1, 7]}`, "metric exact_match needs one right choice"},
+		{choice + "metric_list: [{metric: exact_match}]\n", `{"q": "a", "t": []}` + "\n" + `{"q": "a", "t": [1]}`, "row 1 of rows.jsonl: metric exact_match needs one right choice"},
+		{choice, `{"q": "a", "t": []}` + "\n" + `{"q": "a", "t": [1]}`, ""},
 		{choice + "metric_list: [{metric: f1}]\n", `{"q": "a", "t": 1}`, ""},
 		{three + "metric_list: [{metric: acc}, {metric: f1}]\n", `{"q": "a", "t": 1}`, "metric f1 needs two choices, but the row has 3: use mcc"},
 		{three + "metric_list: [{metric: f1, aggregation: !function utils.weighted_f1_score}]\n", `{"q": "a", "t": 1}`, ""},

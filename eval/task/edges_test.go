@@ -2,6 +2,8 @@ package task
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -90,6 +92,9 @@ func TestScoresOfAWrongAnswer(t *testing.T) {
 	scores, err := dropScore(row, Response{Answers: []string{"eight"}})
 	require.NoError(t, err)
 	require.Equal(t, map[string]float64{"em": 0, "f1": 0}, scores.Values)
+	scores, err = dropScore(row, Response{Answers: []string{"Seven"}})
+	require.NoError(t, err)
+	require.Equal(t, map[string]float64{"em": 1, "f1": 1}, scores.Values)
 }
 
 // Of keys that occur again in a mapping, the last value counts, also within other values.
@@ -101,6 +106,106 @@ func TestKeysThatOccurAgain(t *testing.T) {
 	var b strings.Builder
 	writeNode(&b, n.Content[0])
 	require.Equal(t, `{!!str"a":!!int"6",!!str"b":{!!str"c":!!int"3",!!str"d":[{!!str"e":!!int"5"},]}}`, b.String())
+}
+
+func TestSettingsThatOccurAgain(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "task.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("task: a\ndata: rows.jsonl\ndoc_to_text: q\ndoc_to_target: a\ngeneration_kwargs: {max_gen_toks: 1, max_gen_toks: 2}\n"), 0o600))
+	read, err := Read(path)
+	require.NoError(t, err)
+	require.Equal(t, 2, read.Generation.MaxTokens)
+}
+
+// The limits of a judge's settings.
+func TestSettingsOfJudges(t *testing.T) {
+	t.Parallel()
+	const says = "range must be [lowest score, highest score], and max_gen_toks at least 1"
+	for settings, want := range map[string]string{
+		"max_gen_toks: 1": "", "max_gen_toks: 0": says, "range: [0, 0.5]": "", "range: [1, 1]": says, "range: [2, 1]": says, "range: [1]": says,
+		"range: [1, 2, 3]": says, "range: [-.inf, 1]": says, "range: [.nan, 1]": says, "other: 1": `the key "other"`,
+	} {
+		var n yaml.Node
+		require.NoError(t, yaml.Unmarshal([]byte("{rubric: '{{answer}}', "+settings+"}"), &n))
+		err := (&reader{task: new(Task)}).judge(n.Content[0])
+		if want == "" {
+			require.NoError(t, err, settings)
+		} else {
+			require.ErrorContains(t, err, want, settings)
+		}
+	}
+}
+
+// Examples and the row's question are one message; the system's stands before it, and the beginning
+// of an answer after it.
+func TestMessagesOfOneTurn(t *testing.T) {
+	t.Parallel()
+	said := func(role, content, after string) Message { return Message{Role: role, Content: content, after: after} }
+	for name, c := range map[string]struct{ given, want []Message }{
+		"a question":    {[]Message{said("user", "q", " ")}, []Message{{Role: "user", Content: "q"}}},
+		"an answer":     {[]Message{said("assistant", "a", "")}, []Message{{Role: "user"}, {Role: "assistant", Content: "a"}}},
+		"nothing":       {nil, []Message{{Role: "user"}}},
+		"the system":    {[]Message{said("system", "s", "|")}, []Message{said("system", "s", "|"), {Role: "user"}}},
+		"everything":    {[]Message{said("system", "s", "|"), said("user", "e", "-"), said("assistant", "f", "+"), said("user", "q", "/"), said("assistant", "a", "")}, []Message{said("system", "s", "|"), {Role: "user", Content: "e-f+q"}, said("assistant", "a", "")}},
+		"two questions": {[]Message{said("user", "e", "-"), said("user", "q", "/")}, []Message{{Role: "user", Content: "e-q"}}},
+	} {
+		p := Prompt{Messages: c.given}
+		require.Equal(t, c.want, p.ChatMessages(false), name)
+		require.Equal(t, c.given, p.ChatMessages(true), name)
+	}
+}
+
+// All words of an answer are edits if the target has none.
+func TestEditsWithoutATarget(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 1, 26, 200} {
+		require.Equal(t, []float64{float64(n), 0}, terStatistics(strings.Repeat("word ", n), " "))
+		require.Equal(t, []float64{float64(n), float64(n)}, terStatistics("", strings.Repeat("word ", n)))
+	}
+}
+
+func TestLastNumbers(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]float64{"1,000.5": 1000.5, "7 and -2": -2, "a0": 0, "3.": 3} {
+		got, ok := lastNumber(text)
+		require.True(t, ok, text)
+		require.InDelta(t, want, got, 0, text)
+	}
+	for _, text := range []string{"", "none", "-", "."} {
+		_, ok := lastNumber(text)
+		require.False(t, ok, text)
+	}
+}
+
+// A row is unreachable if a metric looks for its targets in the answer, and all are empty.
+func TestUnreachableRows(t *testing.T) {
+	t.Parallel()
+	call := func(taskcode.Kind, ...ordered.Value) (ordered.Value, error) { return nil, nil }
+	for name, c := range map[string]struct {
+		task    Task
+		targets []string
+		want    bool
+	}{
+		"contains":           {Task{Type: Generate, Metrics: []Metric{{Name: "contains"}}}, []string{"", ""}, true},
+		"a check":            {Task{Type: Generate, Metrics: []Metric{{Name: "exact_match"}, {Name: "pass@1", check: "contains"}}}, []string{""}, true},
+		"no targets":         {Task{Type: Generate, Metrics: []Metric{{Name: "contains"}}}, nil, true},
+		"one target":         {Task{Type: Generate, Metrics: []Metric{{Name: "contains"}}}, []string{"", "a"}, false},
+		"another metric":     {Task{Type: Generate, Metrics: []Metric{{Name: "exact_match"}}}, []string{""}, false},
+		"a Python function":  {Task{Type: Generate, Metrics: []Metric{{Name: "contains", function: call}}}, []string{""}, false},
+		"a metric of choice": {Task{Type: MultipleChoice, Metrics: []Metric{{Name: "contains"}}}, []string{""}, false},
+	} {
+		require.Equal(t, c.want, c.task.Unreachable(&Prompt{Targets: c.targets}), name)
+	}
+}
+
+// Entities that a list names as none are left out.
+func TestSpansOfAnswers(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{
+		"PER: none": "", "PER: none, Ann": "per: ann", "PER: Ann $ LOC: Rome, Bern": "per: ann $ loc: rome $ loc: bern", "none": "",
+	} {
+		require.Equal(t, want, spans(answer), answer)
+	}
 }
 
 // Without Python, a trial is a call.

@@ -16,7 +16,7 @@ func TestPythonLists(t *testing.T) {
 	for text, want := range map[string]ordered.Value{
 		`[]`: list{}, ` [ ] `: list{}, `()`: list{}, `['a', "b"]`: list{"a", "b"}, `['a',]`: list{"a"}, `('a', 1)`: list{"a", int64(1)},
 		`[1, -2, 2.5, 1e3, True, False, None]`: list{int64(1), int64(-2), 2.5, 1000.0, true, false, nil}, `[True]`: list{true}, "[1,\n\t2]": list{int64(1), int64(2)},
-		`[['a'], [], ('b')]`: list{list{"a"}, list{}, list{"b"}}, `'it\'s'`: "it's", `["it's"]`: list{"it's"}, `'a\\b\n\t\r\"'`: "a\\b\n\t\r\"", `'\x41\u00e9\U0001F600'`: "Aé😀", `'\0\a\b\f\v'`: "\x00\a\b\f\v",
+		`[['a'], [], ('b')]`: list{list{"a"}, list{}, list{"b"}}, `'it\'s'`: "it's", `["it's"]`: list{"it's"}, `'a\\b\n\t\r\"'`: "a\\b\n\t\r\"", `'\x41\u00e9\U0001F600'`: "Aé😀", `'\U0010ffff'`: "\U0010ffff", `'\0\a\b\f\v'`: "\x00\a\b\f\v",
 		`['''it's "so"''', """a''b"""]`: list{`it's "so"`, "a''b"},
 		`''`:                            "", `'é'`: "é", `9223372036854775808`: 9223372036854775808.0, `7`: int64(7), `[[[[[[[[1]]]]]]]]`: list{list{list{list{list{list{list{list{int64(1)}}}}}}}},
 	} {

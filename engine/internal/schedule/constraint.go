@@ -163,13 +163,10 @@ func (g *guide) look(drafts []int32) int {
 		return 0 // reasoning in a draft could not be undone
 	}
 	for _, id := range drafts {
-		if g.advance(id) != nil {
+		if g.advance(id) != nil { // nothing may follow an end
 			break
 		}
 		g.ahead = append(g.ahead, g.place)
-		if g.ended {
-			break
-		}
 	}
 	g.restore(start)
 	return len(g.ahead) - 1

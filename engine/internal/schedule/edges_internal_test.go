@@ -10,9 +10,11 @@ import (
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/engine/internal/cache"
 	"github.com/ingot-run/ingot/engine/internal/cost"
 	"github.com/ingot-run/ingot/engine/internal/draft"
 	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
 // failingDrafter is an MTP layer that fails from a call on.
@@ -230,5 +232,63 @@ func TestDrawsInReasoning(t *testing.T) {
 	}
 	for _, id := range want {
 		require.True(t, excluded[id], id)
+	}
+}
+
+// A step holds no sequence of earlier ones, which could not be freed otherwise.
+func TestStepsForgetSequences(t *testing.T) {
+	t.Parallel()
+	s := &sequence{}
+	b := batch{guides: newGuides(8, false), seqs: []*sequence{s, s}, outputs: []output{{seq: s}, {seq: s}}}
+	b.rows.Draws = []compute.Draw{{Mask: []uint32{1}}, {TopK: 5}}
+	b.fill(nil, 0)
+	require.Equal(t, make([]*sequence, 2), b.seqs[:2])
+	require.Equal(t, make([]output, 2), b.outputs[:2])
+	require.Equal(t, make([]compute.Draw, 2), b.rows.Draws[:2])
+
+	m := newManual(t, setup{path: microLlama})
+	m.begin(generation.Request{Tokens: ascending(9), MaxTokens: 3, IgnoreEOS: true})
+	m.step()
+	p := &m.loop.planner
+	require.NotZero(t, cap(p.prompts))
+	for _, prompt := range p.prompts[:cap(p.prompts)] {
+		require.Zero(t, prompt)
+	}
+}
+
+// In groups of layers that slide, the prompts of a step need a page for each page of their rows,
+// and one more each.
+func TestPagesOfPromptsInAStep(t *testing.T) {
+	t.Parallel()
+	prompting := func(left int) *sequence {
+		return &sequence{request: &request{prompt: ascending(left)}, tokens: ascending(left)}
+	}
+	decoding := &sequence{request: &request{prompt: ascending(4)}, tokens: ascending(5), computed: 4}
+	for _, c := range []struct {
+		running       []*sequence
+		sliding, left int
+		rows, want    int
+	}{
+		{nil, 0, 5, 100, 0}, {nil, 1, 3, 100, 1}, {nil, 1, 4, 100, 2}, {nil, 2, 4, 100, 4}, {nil, 1, 50, 100, 3}, // a chunk has 8 rows
+		{[]*sequence{prompting(20)}, 1, 5, 100, 13/4 + 2}, {[]*sequence{prompting(20)}, 1, 5, 10, 10/4 + 2}, {[]*sequence{prompting(2), decoding}, 1, 2, 100, 1 + 2},
+	} {
+		p := planner{running: c.running, prefillChunk: 8, limits: model.Limits{Rows: c.rows}, pool: cache.NewPool(4, 4, cache.Groups{})}
+		require.Equal(t, c.want, p.chunkPages(prompting(c.left), cache.Groups{Sliding: c.sliding}), "%+v", c)
+	}
+}
+
+// An answer goes on after the prompt's last text, be it of one byte: the space before it stays.
+func TestAnswersBeginAfterThePrompt(t *testing.T) {
+	t.Parallel()
+	f := newFormed(t, "a", "")
+	word := f.tok.Encode("a b", tokenizer.EncodeOptions{Continues: true})
+	for _, prompt := range [][]int32{f.encode("a"), append(f.encode("a"), f.tok.StopIDs()[0])} {
+		require.Len(t, f.tok.Bytes(prompt[0]), 1)
+		d := continuation(f.tok, prompt)
+		var text []byte
+		for _, id := range word[1:] {
+			text = d.Append(text, id)
+		}
+		require.Equal(t, " b", string(text))
 	}
 }

@@ -156,9 +156,7 @@ func (l *loop) deliver(step int, now time.Time) (prompt, generated int) {
 			if !errors.Is(err, generation.ErrBadRequest) {
 				l.planner.discard(s) // the cache may hold wrong values
 			}
-			continue
-		}
-		if s.length() > before {
+		} else if s.length() > before {
 			s.draft.Verify(s.tokens[before])
 		}
 	}

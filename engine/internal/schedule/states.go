@@ -146,9 +146,6 @@ func (st *states) unpin(s *sequence) {
 
 // unclaim withdraws the announcements of a sequence's snapshots.
 func (st *states) unclaim(s *sequence) {
-	if st == nil {
-		return
-	}
 	for _, at := range s.state.places {
 		if st.pending[at.key] == s {
 			delete(st.pending, at.key)
