@@ -325,3 +325,33 @@ func TestBatchesOfFirstTokens(t *testing.T) {
 	require.Len(t, joined.Tokens, 5)
 	require.Equal(t, compute.SeqState{From: -1, Slot: 0, Prompt: 3}, prompt.Seqs[0].State)
 }
+
+// Given estimates need no step of the model, and are those of a step's fixed part and its rows.
+func TestGivenCosts(t *testing.T) { // not parallel: Give is for all tests that run at the same time
+	Give()
+	defer given.Store(false)
+	for name, c := range map[string]struct {
+		rows, outputs, pages int
+		last                 int // of the curve
+	}{
+		"many rows":   {2000, 500, 5000, 2 * flatFrom},
+		"fewer rows":  {100, 500, 5000, flatFrom},
+		"two sizes":   {2 * flatFrom, 500, 5000, 2 * flatFrom},
+		"few outputs": {2000, 40, 5000, 40},
+		"few pages":   {2000, 500, 12, 12},
+	} {
+		m := &timed{config: model.Config{Vocab: 100, Layers: 1}}
+		s, err := Measure(m, model.Limits{Rows: c.rows, Outputs: c.outputs, Context: 100, Pages: c.pages, PageSize: 16})
+		require.NoError(t, err)
+		require.Empty(t, m.batches, name)
+		require.True(t, s.measured, name)
+		rows := s.trunk.rows
+		require.Equal(t, c.last, rows[len(rows)-1], name)
+		require.True(t, slices.IsSorted(rows))
+		require.Len(t, slices.Compact(slices.Clone(rows)), len(rows))
+		for _, n := range rows {
+			require.InDelta(t, 100e-6+30e-6*float64(n), s.Seconds(Size{Rows: n}), 1e-12)
+		}
+		require.InDelta(t, 130e-6+10e-6+3*10e-6+7e-9, s.Seconds(Size{Rows: 1, Outputs: 3, Reads: 7}), 1e-12)
+	}
+}

@@ -31,7 +31,6 @@ func LogSumExp(logits []float32) (float64, error) {
 // lowest id is first.
 func Top(dst []int32, logits []float32, n int) []int32 {
 	from := len(dst)
-	n = min(n, len(logits))
 	if n == 0 {
 		return dst
 	}

@@ -60,4 +60,10 @@ func TestDrawsOfTheNextStepOfARun(t *testing.T) {
 	require.Equal(t, compute.Draw{Given: true}, b.rows.Draws[2])
 	require.Equal(t, compute.Draw{Given: true, Token: known[0]}, b.rows.Draws[3])
 	require.True(t, slices.Equal([]*sequence{masked}, b.guides.seqs))
+
+	for _, s := range []*sequence{masked, forced} {
+		s.stale = true
+	}
+	require.False(t, b.advance(true), "none goes on")
+	require.Empty(t, b.seqs)
 }

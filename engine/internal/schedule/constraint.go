@@ -178,7 +178,6 @@ func (g *guide) begin(drafts int) {
 	if drafts == 0 {
 		g.ahead = append(g.ahead[:0], g.place)
 	}
-	clear(g.slots)
 	g.slots = g.slots[:0]
 	for range drafts + 1 {
 		g.slots = append(g.slots, nil)

@@ -49,6 +49,9 @@ func TestDraftersThatFail(t *testing.T) {
 			m.step()
 		}
 		require.ErrorIs(t, r.err, errDrafter)
+		if calls == 0 {
+			require.Zero(t, m.Snapshot().Steps, "nothing of a step counts whose prompt the drafter has not processed")
+		}
 		failing.left = math.MaxInt
 		m.finish(m.begin(generation.Request{Tokens: ascending(20), MaxTokens: 3, IgnoreEOS: true}))
 	}
@@ -240,11 +243,14 @@ func TestStepsForgetSequences(t *testing.T) {
 	t.Parallel()
 	s := &sequence{}
 	b := batch{guides: newGuides(8, false), seqs: []*sequence{s, s}, outputs: []output{{seq: s}, {seq: s}}}
+	b.guides.seqs, b.guides.used = []*sequence{s}, 1
 	b.rows.Draws = []compute.Draw{{Mask: []uint32{1}}, {TopK: 5}}
 	b.fill(nil, 0)
 	require.Equal(t, make([]*sequence, 2), b.seqs[:2])
 	require.Equal(t, make([]output, 2), b.outputs[:2])
 	require.Equal(t, make([]compute.Draw, 2), b.rows.Draws[:2])
+	require.Empty(t, b.guides.seqs)
+	require.Zero(t, b.guides.used)
 
 	m := newManual(t, setup{path: microLlama})
 	m.begin(generation.Request{Tokens: ascending(9), MaxTokens: 3, IgnoreEOS: true})

@@ -49,9 +49,6 @@ func (g *guides) start() bool {
 
 // finish returns when the masks of the step are computed.
 func (g *guides) finish() {
-	if len(g.seqs) == 0 {
-		return
-	}
 	if !g.early {
 		g.crew.start(min(g.crew.size, len(g.seqs)) - 1)
 	}
@@ -81,9 +78,6 @@ func (g *guides) each(seqs []*sequence, which func(*sequence) bool, do func(*seq
 		if s.guide != nil && s.request.err == nil && which(s) {
 			g.list = append(g.list, s)
 		}
-	}
-	if len(g.list) == 0 {
-		return
 	}
 	g.crew.run(g.list, do)
 	for _, s := range g.list {

@@ -157,7 +157,7 @@ func TestFirstTurn(t *testing.T) {
 		waiting []*sequence
 		want    int
 	}{
-		{[]*sequence{of(0, 5)}, 0}, {[]*sequence{of(1, 1), of(0, 5)}, 1}, {[]*sequence{of(0, 5), of(1, 1)}, 0}, {[]*sequence{of(1, 5), of(1, 4), of(1, 3)}, 2},
+		{[]*sequence{of(0, 5)}, 0}, {[]*sequence{of(1, 5), of(1, 5)}, 0}, {[]*sequence{of(1, 1), of(0, 5)}, 1}, {[]*sequence{of(0, 5), of(1, 1)}, 0}, {[]*sequence{of(1, 5), of(1, 4), of(1, 3)}, 2},
 		{[]*sequence{of(1, 3), of(1, 4), of(2, 1)}, 0}, {[]*sequence{same, {request: same.request}}, 0}, {[]*sequence{of(2, 1), same, {request: same.request}}, 1},
 	} {
 		require.Equal(t, c.want, firstTurn(c.waiting))
