@@ -20,9 +20,6 @@ type blankCells struct {
 
 // count counts the cells of a record in the given columns.
 func (b *blankCells) count(r table.Record, columns []string) {
-	if b.reported || len(columns) == 0 {
-		return
-	}
 	b.rows++
 	for _, f := range r.Fields {
 		if !slices.Contains(columns, f.Name) || !isBlank(f.Value) {

@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -59,6 +60,17 @@ func TestFormsOfRows(t *testing.T) {
 		{`{"messages":[]}`, nil, false},
 	} {
 		require.Equal(t, c.own, hasOwnForm([]byte(c.line), c.defaults), c.line)
+	}
+}
+
+// TestBlankValues: null, and strings of spaces in any notation, have no text.
+func TestBlankValues(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		`""`: true, `"  "`: true, `"\t\n\u0020"`: true, `null`: true, ` null `: true, ` "" `: true, "\n\"\"": true, ``: true,
+		`"a"`: false, `" a"`: false, `"\u0061"`: false, `0`: false, `[]`: false, `{}`: false, `" "x`: false, `"`: false, `false`: false,
+	} {
+		require.Equal(t, want, isBlank(json.RawMessage(text)), text)
 	}
 }
 

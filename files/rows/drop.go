@@ -2,7 +2,6 @@ package rows
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,8 +54,12 @@ func (l *storedLine) tooShort() int {
 	return l.Stats.Context
 }
 
-// result returns the result in a line that the output has loaded.
-func (l *storedLine) result() (Result, error) {
+// resultIn returns the result in a line of an output.
+func resultIn(text []byte) (Result, error) {
+	var l storedLine
+	if err := json.Unmarshal(text, &l); err != nil {
+		return Result{}, err
+	}
 	_, line, sum, err := openai.ParseResultID(l.ID)
 	r := Result{Line: line, Sum: fmt.Sprintf("%08x", sum), Record: l.RecordSum, Failed: l.Error != nil, TooShort: l.tooShort()}
 	if !r.Failed {
@@ -75,11 +78,7 @@ func (o *Output) Drop(drop func(Result) bool) error {
 		return nil
 	}
 	err := o.rewrite(func(text []byte) bool {
-		var l storedLine
-		if json.Unmarshal(text, &l) != nil {
-			return false // rewrite copies only lines that were loaded
-		}
-		r, err := l.result()
+		r, err := resultIn(text)
 		return err == nil && drop(r)
 	})
 	if err == nil {
@@ -120,11 +119,7 @@ func (o *Output) Record(line int) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		var l storedLine
-		if json.Unmarshal(bytes.TrimSpace(text), &l) != nil {
-			continue
-		}
-		if r, err := l.result(); err == nil && r.Line == line {
+		if r, err := resultIn(text); err == nil && r.Line == line {
 			if r.Record != "" {
 				return r.Record, nil
 			}

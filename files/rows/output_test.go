@@ -465,4 +465,10 @@ func TestAbandon(t *testing.T) {
 	require.NoError(t, o.Abandon())
 	require.FileExists(t, path, "the file was there before")
 	require.NoError(t, NewOutput(io.Discard, "b").Abandon())
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(r.Close(), w.Close()))
+	o = NewOutput(w, "b")
+	write(t, o, answer(1))
+	require.ErrorIs(t, o.Abandon(), os.ErrClosed)
 }
