@@ -81,6 +81,60 @@ func testPin(t *testing.T, q queue.Queue) {
 	require.False(t, record(t, q, answerBy("two", 1)), "the row is already recorded")
 }
 
+// A row that a worker with another model has refused stays in the queue.
+func testRefusedRowStays(t *testing.T, q queue.Queue) {
+	create(t, q)
+	require.True(t, record(t, q, answerBy("one", 1)))
+	w := Hold(t, q, "m")
+	for _, pin := range []string{"two", "one"} {
+		w.Pin.Store(&pin)
+		if pin == "two" {
+			add(t, q, queue.Bulk, newJob(2))
+		}
+		h := w.Next(t)
+		require.Equal(t, 2, h.Line)
+		if pin == "two" {
+			require.ErrorIs(t, h.Refused, queue.ErrOtherModel)
+			continue
+		}
+		require.NoError(t, h.Refused)
+		h.End(queue.Done())
+	}
+}
+
+// A row that was passed on and whose batch was cancelled then is not taken.
+func testPassedOnAndCancelled(t *testing.T, q queue.Queue) {
+	long := holdContext(t, q, "m", 65)
+	other := func(line int) *queue.Job {
+		j := newJob(line)
+		j.Batch = "other"
+		return j
+	}
+	var busy []*Held
+	for line := range 16 { // the longer worker has no free handler
+		add(t, q, queue.Bulk, other(line+1))
+		busy = append(busy, long.Next(t))
+	}
+	short := holdContext(t, q, "m", 64)
+	create(t, q)
+	add(t, q, queue.Bulk, newJob(1))
+	short.Next(t).End(queue.PassOn(64, errors.New("too long")))
+	add(t, q, queue.Bulk, other(17))
+	require.Equal(t, 17, short.Next(t).Line, "the row was passed on")
+	_, err := q.Cancel(t.Context(), "b")
+	require.NoError(t, err)
+	short.Stop() // row 17 returns to the queue
+	for _, h := range busy {
+		h.End(queue.Done())
+	}
+	for line := 18; line < 50; line++ {
+		add(t, q, queue.Bulk, other(line))
+		h := long.Next(t)
+		require.Equal(t, "other", h.Batch)
+		h.End(queue.Done())
+	}
+}
+
 // MixModels can be set when a batch is created, or later.
 func testMixModels(t *testing.T, q queue.Queue) {
 	create(t, q)

@@ -23,6 +23,8 @@ var recordTests = map[string]func(*testing.T, queue.Queue){
 	"ABatchHasTheLinesOfItsFile":    testNoRow,
 	"TheFirstAnswerPinsTheModel":    testPin,
 	"ARowIsPassedOn":                testPassOn,
+	"ACancelledRowIsNotPassedOn":    testPassedOnAndCancelled,
+	"ARefusedRowStaysInTheQueue":    testRefusedRowStays,
 	"ABatchMayMixModels":            testMixModels,
 	"AnEarlierPinIsCompleted":       testEarlierPin,
 }
