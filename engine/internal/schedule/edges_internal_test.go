@@ -227,6 +227,7 @@ func TestDrawsInReasoning(t *testing.T) {
 	d := b.draw(&output{seq: s, position: s.length() - 1})
 	require.Nil(t, d.Mask)
 	require.False(t, d.Given)
+	require.Equal(t, s.length(), d.Position, "a draw has the position of its token")
 	want := s.guide.excluded(nil, &s.guide.place)
 	require.NotEmpty(t, want)
 	excluded := map[int32]bool{}

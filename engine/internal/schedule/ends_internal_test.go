@@ -1,7 +1,9 @@
 package schedule
 
 import (
+	"errors"
 	"math"
+	"runtime"
 	"testing"
 	"time"
 
@@ -173,4 +175,46 @@ func TestDraftersUseAdoptedPages(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, rows[0], 59)
 	require.LessOrEqual(t, rows[1], rows[0]-48, "three pages of 16 positions were adopted")
+}
+
+// The time of a prompt's rows has that of their attention, and not that of the output head.
+func TestTimeOfRows(t *testing.T) {
+	t.Parallel()
+	p := planner{costs: cost.NewSteps(cost.NewCurve([]int{1}, []float64{1}), 1000, 100, 1)}
+	require.InDelta(t, 8+36, p.rowsTime(8), 1e-9) // 1 + 2 + ... + 8 positions are read
+}
+
+// A request whose stream fails is dropped: an error of its last piece is returned, and an error of
+// an earlier one ends the request.
+func TestStreamsThatFail(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("the client has left")
+	req := generation.Request{Tokens: ascending(3), MaxTokens: 1, IgnoreEOS: true, Stream: func(generation.Piece) error { return failed }}
+	m := newManual(t, setup{path: microLlama})
+	started := make(chan struct{})
+	m.loop.model = &reportingModel{Model: m.loop.model, started: started, steps: math.MinInt}
+	go m.Run()
+	t.Cleanup(m.Close)
+	for range 20 { // whether the end or the piece is noticed first is not known
+		_, err := m.Generate(t.Context(), time.Now(), req.Tokens, &req, nil)
+		require.ErrorIs(t, err, failed)
+	}
+
+	slow := newManual(t, setup{path: microLlama})
+	slow.loop.model = &reportingModel{Model: slow.loop.model, started: started}
+	go slow.Run()
+	t.Cleanup(slow.Close)
+	req.MaxTokens = 100
+	_, err := slow.Generate(t.Context(), time.Now(), req.Tokens, &req, nil)
+	require.ErrorIs(t, err, failed)
+	steps := 0
+	for now := slow.Snapshot(); now.Running+now.Waiting > 0; now = slow.Snapshot() {
+		select {
+		case <-started:
+			steps++
+		default:
+			runtime.Gosched()
+		}
+	}
+	require.Less(t, steps, 5)
 }
