@@ -42,7 +42,8 @@ func TestNvidiaConformance(t *testing.T) {
 	}
 }
 
-// TestHopperConformance is TestNvidiaConformance with Hopper's tiles for all batches.
+// TestHopperConformance is TestNvidiaConformance with Hopper's tiles for all batches. Short tiles
+// differ from the others only in products. Without INGOT_LONG, only those are computed with them.
 func TestHopperConformance(t *testing.T) {
 	t.Parallel()
 	for name, geometry := range map[string]metal.Geometry{"tiles": tilesFrom(2), "short tiles": wide(2)} {
@@ -52,10 +53,14 @@ func TestHopperConformance(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if long {
+			weights, pages := []gguf.Type{gguf.TypeQ4K}, []gguf.Type{gguf.TypeF16}
+			switch {
+			case long:
 				computetest.Run(t, start)
-			} else {
-				computetest.RunSome(t, start, []gguf.Type{gguf.TypeQ4K}, []gguf.Type{gguf.TypeF16})
+			case name == "short tiles":
+				computetest.RunProducts(t, start, weights, pages)
+			default:
+				computetest.RunSome(t, start, weights, pages)
 			}
 		})
 	}

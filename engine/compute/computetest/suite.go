@@ -12,6 +12,7 @@ package computetest
 import (
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -87,6 +88,17 @@ func RunSome(t *testing.T, open func(tb testing.TB) compute.Backend, weights, pa
 	run(t, open, rig{brief: true, types: weights, pages: pages})
 }
 
+// products are the names of the checks of operations that multiply rows with weights, alone and
+// after other operations.
+var products = []string{"MatMul", "MatMulAdd", "GatedMatMul", "Absorb", "Expand", "GatedExperts", "ExpertsAdd", "Sequence", "Pairs", "InFlight"}
+
+// RunProducts is like RunSome, but runs only the checks of products. It is for other kernels for
+// products in a backend that otherwise passed RunSome.
+func RunProducts(t *testing.T, open func(tb testing.TB) compute.Backend, weights, pages []gguf.Type) {
+	t.Helper()
+	run(t, open, rig{brief: true, types: weights, pages: pages, only: products})
+}
+
 // RunFast is like RunBrief, for a backend with fast arithmetic, which need not be batch-invariant.
 // Where RunBrief compares the bits of a row in two batches, RunFast compares the row with its
 // expected values.
@@ -99,6 +111,9 @@ func run(t *testing.T, open func(tb testing.TB) compute.Backend, how rig) {
 	t.Helper()
 	be := open(t)
 	for _, c := range checks {
+		if how.only != nil && !slices.Contains(how.only, c.name) {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, be, c.name)
 			r.fast, r.brief = how.fast, how.brief
@@ -123,6 +138,8 @@ type rig struct {
 
 	types []gguf.Type // of weights
 	pages []gguf.Type // of KV pages
+
+	only []string // the checks that are run; nil for all
 }
 
 func newRig(tb testing.TB, be compute.Backend, name string) *rig {
