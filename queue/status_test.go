@@ -12,6 +12,12 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
+func TestLiveWorkers(t *testing.T) {
+	t.Parallel()
+	require.True(t, new(Worker).Live())
+	require.False(t, (&Worker{Lost: time.Now()}).Live())
+}
+
 func TestStatuses(t *testing.T) {
 	t.Parallel()
 	past, future := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)

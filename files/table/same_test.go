@@ -18,12 +18,16 @@ func TestSameFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(in("there"), nil, 0o600))
 	require.NoError(t, os.Symlink("there", in("link")))
 	require.NoError(t, os.Mkdir(in("sub"), 0o700))
+	require.NoError(t, os.Link(in("there"), in("sub/there")))
+	require.NoError(t, os.WriteFile(in("sub/link"), nil, 0o600))
 	for _, c := range []struct {
 		a, b string
 		same bool
 	}{
 		{in("there"), in("sub/../there"), true},
 		{in("there"), in("link"), true},
+		{in("there"), in("sub/there"), true},
+		{in("link"), in("sub/link"), false},
 		{in("there"), in("absent"), false},
 		{in("absent"), in("./absent"), true},
 		{in("absent"), in("sub/../absent"), true},

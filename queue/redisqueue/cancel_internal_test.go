@@ -2,7 +2,9 @@ package redisqueue
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -69,4 +71,19 @@ func TestRowsOfADeadWorkerLeaveNoTasks(t *testing.T) {
 			f.requireNoTask()
 		})
 	}
+}
+
+// Rows that wait for their retries leave no tasks.
+func TestRowsToRetryOfACancelledBatchLeaveNoTasks(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	f.serve(1, func(context.Context, *queue.Delivery) queue.Outcome {
+		return queue.Retry(time.Hour, errors.New("again"))
+	})
+	f.eventually("the rows wait", func() bool {
+		return f.queue.rdb.ZCard(t.Context(), asynqKey("m:default", "retry")).Val() == 3
+	})
+	_, err := f.queue.Cancel(t.Context(), "b")
+	require.NoError(t, err)
+	f.requireNoTask()
 }
