@@ -33,13 +33,13 @@ def read_weights(path, tensors):
 
 
 def add_tensors(w, tensors, kind):
-    """Writes a model's tensors. Vectors and routers are F32. In quantised files, the embedding and the output head are Q8_0."""
+    """Writes a model's tensors. Vectors, routers and short convolutions are F32. In quantised files, the embedding and the output head are Q8_0."""
     for name, tensor in tensors:
         array = tensor.detach().float().cpu().numpy()
         if array.ndim == 4:  # the shape that family_llama._interleave returns
             array = array.reshape(-1, array.shape[-1])
         quantised = KINDS[kind][1]
-        if array.ndim == 1 or "ffn_gate_inp" in name:
+        if array.ndim == 1 or "ffn_gate_inp" in name or "conv1d" in name:
             w.add_tensor(name, array.astype(np.float32))
         elif quantised is None:
             w.add_tensor(name, array.astype(np.float16))

@@ -63,10 +63,15 @@ class MTP(nn.Module):
         """The layer's input from the next token's embedding and a hidden state, both [batch, slots, hidden]."""
         return self.eh_proj(torch.cat([self.enorm(embeddings), self.hnorm(hidden)], -1))
 
+    def run(self, slots, mask, position_embeddings):
+        return self.layer(slots, attention_mask=mask, position_embeddings=position_embeddings)
+
     def forward(self, embeddings, hidden, position_embeddings):
-        return self.layer(
-            self.join(embeddings, hidden), attention_mask=None, position_embeddings=position_embeddings
-        )
+        return self.run(self.join(embeddings, hidden), None, position_embeddings)
+
+    def output(self, state):
+        """What the output head multiplies."""
+        return self.head_norm(state)
 
 
 def build(device, **sizes):

@@ -86,7 +86,7 @@ def _losses(model, mtp, ids):
         next_embeddings = embeddings[:, depth:]
         rope = model.model.rotary_emb(next_embeddings, position_ids=positions[:, depth - 1 : length - 1])
         hidden = mtp(next_embeddings, hidden[:, : length - depth], rope)
-        losses.append(_cross_entropy(model.lm_head(mtp.head_norm(hidden)), ids[:, depth + 1 :]))
+        losses.append(_cross_entropy(model.lm_head(mtp.output(hidden)), ids[:, depth + 1 :]))
     return loss, losses
 
 

@@ -147,9 +147,8 @@ def tensors(model, mtp):
     yield block + "shared_head_norm.weight", mtp.head_norm.weight + 1
 
 
-def write(path, arch, model, mtp, tokenizer):
-    c, w = model.config, gguf.GGUFWriter(path, arch)
-    w.add_name("random " + arch)
+def add_settings(w, arch, c, mtp):
+    """Writes the sizes of a model with the configuration c, and with an MTP layer or None."""
     w.add_block_count(c.num_hidden_layers + bool(mtp))
     w.add_context_length(c.max_position_embeddings)
     w.add_embedding_length(c.hidden_size)
@@ -176,6 +175,12 @@ def write(path, arch, model, mtp, tokenizer):
         w.add_expert_used_count(c.num_experts_per_tok)
         w.add_expert_feed_forward_length(c.moe_intermediate_size)
         w.add_uint32(f"{arch}.expert_shared_feed_forward_length", c.shared_expert_intermediate_size)
+
+
+def write(path, arch, model, mtp, tokenizer):
+    w = gguf.GGUFWriter(path, arch)
+    w.add_name("random " + arch)
+    add_settings(w, arch, model.config, mtp)
     for field in tokenizer.fields.values():
         if field.name.startswith("tokenizer."):
             kind = field.types[0]

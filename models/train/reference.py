@@ -43,8 +43,8 @@ def mtp_drafts(model, mtp, ids, out):
             n = slots.shape[1]
             mask = torch.full((n, n), float("-inf"), device=x.device).triu(1)[None, None]
             rope = rotary(slots, position_ids=torch.arange(n, device=x.device)[None])
-            output = mtp.layer(slots, attention_mask=mask, position_embeddings=rope)[:, -1:]
-            logits = model.lm_head(mtp.head_norm(output))[0, 0]
+            output = mtp.run(slots, mask, rope)[:, -1:]
+            logits = model.lm_head(mtp.output(output))[0, 0]
             rows.append(logits)
             slots = torch.cat([slots, mtp.join(embed(logits.argmax().view(1, 1)), output)], 1)
         drafts.append(rows)

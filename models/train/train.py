@@ -1,4 +1,4 @@
-"""Trains tiny-glm and tiny-llama on the synthetic corpus and writes GGUF files, references and figures.
+"""Trains tiny-glm, tiny-llama and tiny-qwen35 on the synthetic corpus and writes GGUF files, references and figures.
 
 Needs one CUDA GPU. See README.md in this folder.
 """
@@ -16,6 +16,7 @@ import corpus
 import export_gguf
 import family_glm
 import family_llama
+import family_qwen35
 import optimise
 import reference
 import vocabulary
@@ -39,7 +40,12 @@ def main():
     with open(args.out / "heldout.jsonl", "w") as f:
         f.writelines(json.dumps(q) + "\n" for q in questions)
 
-    figures = make_glm(args, tokenizer, sequences, questions) | make_llama(args, tokenizer, sequences, questions)
+    figures = {}
+    for name, family, seconds in [
+        ("tiny-glm", family_glm, args.glm_seconds), ("tiny-llama", family_llama, args.llama_seconds), ("tiny-qwen35", family_qwen35, args.qwen35_seconds),
+    ]:
+        if seconds > 0:
+            figures[name] = make(args.out, name, family, seconds, tokenizer, sequences, questions)
     _write_json(args.out / "figures.json", figures)
 
 
@@ -56,32 +62,19 @@ def build_data(documents, processes):
     return tokenizer, torch.from_numpy(tokens[: rows * optimise.SEQUENCE].reshape(rows, optimise.SEQUENCE))
 
 
-def make_glm(args, tokenizer, sequences, questions):
-    model, mtp = family_glm.build(DEVICE)
-    print(f"tiny-glm: {_size(model)} parameters, MTP layer {_size(mtp)}", flush=True)
-    _train(model, mtp, sequences, args.glm_seconds)
-    figures = {
-        "glm_accuracy": reference.accuracy(model, tokenizer, questions),
-        "glm_mtp_acceptance": reference.acceptance(model, mtp, tokenizer, questions[:ACCEPTANCE_QUESTIONS]),
-    }
+def make(out, name, family, seconds, tokenizer, sequences, questions):
+    """Trains a model and writes its files and references. Returns its figures."""
+    model, mtp = family.build(DEVICE)
+    print(f"{name}: {_size(model)} parameters, MTP layer {_size(mtp) if mtp else 0}", flush=True)
+    _train(model, mtp, sequences, seconds)
+    figures = {"accuracy": reference.accuracy(model, tokenizer, questions)}
+    if mtp:
+        figures["acceptance"] = reference.acceptance(model, mtp, tokenizer, questions[:ACCEPTANCE_QUESTIONS])
     print(figures, flush=True)
     for kind in export_gguf.KINDS:
-        family_glm.write(args.out / f"tiny-glm.{kind}.gguf", model, mtp, tokenizer, kind)
+        family.write(out / f"{name}.{kind}.gguf", model, mtp, tokenizer, kind)
     cases = reference.cases(model, mtp, tokenizer, questions[:REFERENCE_CASES])
-    _write_json(args.out / "tiny-glm.reference.json", cases)
-    return figures
-
-
-def make_llama(args, tokenizer, sequences, questions):
-    model, _ = family_llama.build(DEVICE)
-    print(f"tiny-llama: {_size(model)} parameters", flush=True)
-    _train(model, None, sequences, args.llama_seconds)
-    figures = {"llama_accuracy": reference.accuracy(model, tokenizer, questions)}
-    print(figures, flush=True)
-    for kind in export_gguf.KINDS:
-        family_llama.write(args.out / f"tiny-llama.{kind}.gguf", model, None, tokenizer, kind)
-    cases = reference.cases(model, None, tokenizer, questions[:REFERENCE_CASES])
-    _write_json(args.out / "tiny-llama.reference.json", {"llama": cases})
+    _write_json(out / f"{name}.reference.json", {"llama": cases} if family is family_llama else cases)
     return figures
 
 
@@ -113,8 +106,9 @@ def _arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("out"), help="folder for what is written")
     parser.add_argument("--documents", type=int, default=600_000, help="training documents")
-    parser.add_argument("--glm-seconds", type=float, default=420, help="training time of tiny-glm")
-    parser.add_argument("--llama-seconds", type=float, default=180, help="training time of tiny-llama")
+    parser.add_argument("--glm-seconds", type=float, default=420, help="training time of tiny-glm; 0 does not make it")
+    parser.add_argument("--llama-seconds", type=float, default=180, help="training time of tiny-llama; 0 does not make it")
+    parser.add_argument("--qwen35-seconds", type=float, default=0, help="training time of tiny-qwen35; 0 does not make it")
     parser.add_argument("--questions", type=int, default=150, help="held-out questions to measure on")
     parser.add_argument("--seed", type=int, default=7, help="seed of the weights and of the order of the data")
     parser.add_argument("--processes", type=int, default=14, help="processes that make the corpus")
