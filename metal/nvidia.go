@@ -89,6 +89,9 @@ func newNvidia(b *Backend, general *portable, mode Mode, geometry Geometry) (*nv
 	if err := b.reserve(nvidiaScratch); err != nil {
 		return nil, err
 	}
+	if err := n.counters.grow(b, 4*maxSplitTiles, "allocate the counters of split products"); err != nil {
+		return nil, err
+	}
 	if err := n.allocate(b); err != nil {
 		return nil, err
 	}

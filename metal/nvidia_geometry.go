@@ -13,43 +13,64 @@ import (
 // of weights: a team of warps multiplies groups of rows of weights with columns, which are rows of
 // activations. For Few, Single, Streamed and Tensor, a warp takes some of the strands of a sum, and
 // reads some blocks before it uses the first. For Staged, it takes a strand of some groups, and for
-// Tile all strands of some groups and some tiles of columns. For Warpgroups and GatedWarpgroups, it
-// takes all strands of a group.
+// Tile all strands of some groups and some tiles of columns. For Warpgroups, GatedWarpgroups, Bulk
+// and GatedBulk, it takes all strands of a group.
 type algorithm struct {
 	name      string
 	arguments [4]int
+	// weightBytes is the maximum number of bytes of a stage's weights per group, for Bulk and
+	// GatedBulk.
+	weightBytes int
 }
 
 // few returns Few, Single or Streamed for groups and one column, and tensor returns Tensor. A warp
 // takes some strands and reads some blocks at once.
 func few(name string, groups, strands, reads int) algorithm {
-	return algorithm{name, [4]int{groups, 1, strands, reads}}
+	return algorithm{name: name, arguments: [4]int{groups, 1, strands, reads}}
 }
 
 func tensor(groups, columns, strands, reads int) algorithm {
-	return algorithm{"Tensor", [4]int{groups, columns / columnRows, strands, reads}}
+	return algorithm{name: "Tensor", arguments: [4]int{groups, columns / columnRows, strands, reads}}
 }
 
 // staged returns Staged for columns, in which warpRows warps of each strand take groups each and
 // read some blocks at once.
 func staged(groups, columns, warpRows, reads int) algorithm {
-	return algorithm{"Staged", [4]int{groups, columns / columnRows, warpRows, reads}}
+	return algorithm{name: "Staged", arguments: [4]int{groups, columns / columnRows, warpRows, reads}}
 }
 
 // tile returns a Tile in which warps that are rows by columns take groups and columns each.
 func tile(groups, columns, warpRows, warpColumns int) algorithm {
-	return algorithm{"Tile", [4]int{groups, columns / columnRows, warpRows, warpColumns}}
+	return algorithm{name: "Tile", arguments: [4]int{groups, columns / columnRows, warpRows, warpColumns}}
 }
 
 // warpgroups returns Warpgroups, in which some warpgroups take four groups each with all columns
 // and stage some blocks at a time.
 func warpgroups(columns, count, blocks int) algorithm {
-	return algorithm{"Warpgroups", [4]int{columns / columnRows, count, blocks, warpgroupStages}}
+	return algorithm{name: "Warpgroups", arguments: [4]int{columns / columnRows, count, blocks, warpgroupStages}}
 }
 
 // gatedWarpgroups is warpgroups for gate and up, with a warpgroup for each.
 func gatedWarpgroups(columns, blocks int) algorithm {
-	return algorithm{"GatedWarpgroups", warpgroups(columns, 2, blocks).arguments}
+	return algorithm{name: "GatedWarpgroups", arguments: warpgroups(columns, 2, blocks).arguments}
+}
+
+// bulk returns Bulk or GatedBulk for weights of a type, in which some warpgroups take four groups
+// each with 64 columns. It has the longest stages, of up to the given number of blocks, of which
+// two fit into the given number of bytes, and as many stages as fit.
+func bulk(name string, t gguf.Type, count, blocks, bytes int) algorithm {
+	size := packedSizes[t]
+	for {
+		a := algorithm{name: name, arguments: [4]int{bulkColumns / columnRows, count, blocks, minBulkStages}, weightBytes: size.header + blocks*size.block}
+		if a.memory() <= bytes || blocks == minBulkBlocks {
+			for a.memory() <= bytes {
+				a.arguments[3]++
+			}
+			a.arguments[3] = max(a.arguments[3]-1, minBulkStages)
+			return a
+		}
+		blocks /= 2
+	}
 }
 
 // groups and columns return the numbers of a team.
@@ -57,7 +78,7 @@ func (a algorithm) groups() int {
 	switch a.name {
 	case "Tile", "Staged":
 		return a.arguments[0] * a.arguments[2]
-	case "Warpgroups", "GatedWarpgroups":
+	case "Warpgroups", "GatedWarpgroups", "Bulk", "GatedBulk":
 		return a.warps()
 	default:
 		return a.arguments[0]
@@ -70,7 +91,7 @@ func (a algorithm) columns() int {
 		return a.arguments[1] * columnRows * a.arguments[3]
 	case "Tensor", "Staged":
 		return a.arguments[1] * columnRows
-	case "Warpgroups", "GatedWarpgroups":
+	case "Warpgroups", "GatedWarpgroups", "Bulk", "GatedBulk":
 		return a.arguments[0] * columnRows
 	default:
 		return a.arguments[1]
@@ -83,7 +104,7 @@ func (a algorithm) warps() int {
 		return a.arguments[2] * a.arguments[3]
 	case "Staged":
 		return strands * a.arguments[2]
-	case "Warpgroups", "GatedWarpgroups":
+	case "Warpgroups", "GatedWarpgroups", "Bulk", "GatedBulk":
 		return 4 * a.arguments[1]
 	default:
 		return strands / a.arguments[2]
@@ -95,6 +116,12 @@ const (
 	tileStages = 2 // stages of a Tile and of Staged
 
 	warpgroupStages = 3 // stages of Warpgroups
+
+	barrierBytes  = 8         // threadgroup memory of the barrier of a stage of Bulk
+	bulkMemory    = 220 << 10 // maximum bytes of threadgroup memory of Bulk on a multiprocessor
+	bulkColumns   = 64
+	minBulkStages = 2
+	minBulkBlocks = 2 // of a stage
 )
 
 // memory returns the threadgroup memory that the launch gives: for the staged activations, in a
@@ -108,6 +135,9 @@ func (a algorithm) memory() int {
 		return a.columns() * strands * tileStages * a.arguments[3] * rowBlockBytes
 	case "Warpgroups":
 		return a.columns() * a.arguments[2] * a.arguments[3] * rowBlockBytes
+	case "Bulk", "GatedBulk":
+		columns := a.columns() * a.arguments[2] * rowBlockBytes
+		return a.arguments[3]*(columns+a.groups()*a.weightBytes+barrierBytes) + 2*columns
 	case "GatedWarpgroups":
 		return a.columns() * max(a.arguments[2]*a.arguments[3]*rowBlockBytes, 4*a.groups()*groupRows/2)
 	default:
@@ -138,12 +168,16 @@ type packedKernel struct {
 	// many threadgroups that it is faster than a tile of fewer rows of weights, or than a kernel
 	// that divides sums among warps. An H100 has 132 multiprocessors.
 	from, busy int
-	pipeline   Pipeline
+	to         int // maximum number of rows of activations of a tile; 0 for any
+	// wave is the number of threadgroups that run at the same time. A tile with a wave is not used
+	// if the last wave would be less than a third full, because a shorter tile is faster then.
+	wave     int
+	pipeline Pipeline
 }
 
-// packedGeometry returns the kernels, with the tiles for Hopper or for other GPUs. Gated algorithms
-// have a group of gate and a group of up.
-func packedGeometry(hopper bool) map[string]packedKernel {
+// packedGeometry returns the kernels for weights of a type, with the tiles for Hopper or for other
+// GPUs. Gated algorithms have a group of gate and a group of up.
+func packedGeometry(t gguf.Type, hopper bool) map[string]packedKernel {
 	fewGated, many := tensor(2, 8, 2, 2), tensor(2, 32, 1, 2)
 	most, manyOfExpert, short := tile(2, 64, 4, 1), tile(2, 32, 4, 1), few("Few", 1, 4, 2)
 	all := map[string]packedKernel{
@@ -185,14 +219,38 @@ func packedGeometry(hopper bool) map[string]packedKernel {
 		}
 	}
 	maps.Copy(all, tiles)
+	if hopper && partsOf(t) == 1 {
+		maps.Copy(all, bulkGeometry(t))
+	}
 	return all
+}
+
+// bulkGeometry returns the kernels with bulk copies for weights of a type.
+func bulkGeometry(t gguf.Type) map[string]packedKernel {
+	return map[string]packedKernel{
+		"split_product_short": {
+			template: "SPLIT_PRODUCT", algorithm: bulk("Bulk", t, 2, 4, bulkMemory/2), teams: 1, resident: 2, from: minTileRows, to: bulkColumns, busy: 64,
+		},
+		"split_product": {
+			template: "SPLIT_PRODUCT", algorithm: bulk("Bulk", t, 3, 4, bulkMemory/2), teams: 1, resident: 2, from: minTileRows, to: bulkColumns, busy: 128,
+		},
+		"product_bulk": {
+			template: "PRODUCT", algorithm: bulk("Bulk", t, 3, 8, bulkMemory), teams: 1, resident: 1, from: minTileRows, to: bulkColumns, busy: 56, wave: 132,
+		},
+		"gated_product_bulk": {
+			template: "GATED", algorithm: bulk("GatedBulk", t, 3, 8, bulkMemory), teams: 1, resident: 1, from: minTileRows, to: bulkColumns, busy: 89, wave: 132,
+		},
+		"gated_product_bulk_short": {
+			template: "GATED", algorithm: bulk("GatedBulk", t, 2, 4, bulkMemory/2), teams: 1, resident: 2, from: minTileRows, to: bulkColumns, busy: 48, wave: 264,
+		},
+	}
 }
 
 // packedInstances returns the instances of the kernels for weights of a type. Blocks of 16 bits per
 // weight take so many registers that a warp reads half as many of them before it uses the first.
 func packedInstances(t gguf.Type, hopper bool) string {
 	var text strings.Builder
-	geometry := packedGeometry(hopper)
+	geometry := packedGeometry(t, hopper)
 	for _, name := range slices.Sorted(maps.Keys(geometry)) {
 		k := geometry[name]
 		if t.BlockSize() == 1 && k.algorithm.memory() == 0 {
@@ -244,4 +302,27 @@ func (k packedKernel) groups(rows int) int { return (rows + k.rows() - 1) / k.ro
 
 func (k packedKernel) tiles(columns int) int {
 	return (columns + k.algorithm.columns() - 1) / k.algorithm.columns()
+}
+
+// takes reports whether a tile can multiply a weight with columns. Bulk needs whole stages,
+// and a split product whole stages of each strand.
+func (k packedKernel) takes(w *weight, columns int) bool {
+	stage := 1
+	if k.algorithm.weightBytes > 0 {
+		stage = k.algorithm.arguments[2]
+	}
+	if k.template == "SPLIT_PRODUCT" {
+		stage *= strands
+	}
+	return (k.to == 0 || columns <= k.to) && w.activationBlocks()%stage == 0
+}
+
+// fills reports whether some threadgroups are enough for a tile, and not a few more than it runs at
+// the same time.
+func (k packedKernel) fills(threadgroups, busy int) bool {
+	last := 0
+	if k.wave > 0 {
+		last = threadgroups % k.wave
+	}
+	return threadgroups >= busy && (last == 0 || threadgroups < k.wave || 3*last >= k.wave)
 }

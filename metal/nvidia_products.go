@@ -86,6 +86,11 @@ func (n *nvidia) product(o *product, w *packedWeight) {
 // quantisedProduct records the product of weights with quantised activations. In the argument
 // struct, the caller sets the fields that depend on the operation.
 func (n *nvidia) quantisedProduct(name string, dst compute.Tensor, q quantised, w *packedWeight, ws []compute.Weight, a packedProductArgs) {
+	a.blocks, a.rows, a.room, a.dstStride = uint32(w.activationBlocks()), uint32(dst.Rows), uint32(q.room()), uint32(dst.Stride)
+	if split, ok := n.splitFor(w.packed.splits, ws, dst, q.x); ok {
+		n.splitProduct(name, split, dst, ws, a)
+		return
+	}
 	k := n.forColumns(w.packed.product, dst.Rows)
 	if dst.Rows > 16 && dst.Rows <= 32 && threadgroups(k, ws, dst.Rows) <= fewThreadgroups {
 		k = w.packed.small
@@ -93,7 +98,6 @@ func (n *nvidia) quantisedProduct(name string, dst compute.Tensor, q quantised, 
 	if tile, ok := n.tileFor(ProductTile, w.packed.productTiles, ws, dst.Rows); ok {
 		k = tile
 	}
-	a.blocks, a.rows, a.room, a.dstStride = uint32(w.activationBlocks()), uint32(dst.Rows), uint32(q.room()), uint32(dst.Stride)
 	a.columnTiles = uint32(k.tiles(dst.Rows))
 	bound, out, groups := bindProducts(ws, k.groups)
 	a.out, a.tiles0, a.tiles1 = out, uint32(groups[0]), uint32(groups[1])

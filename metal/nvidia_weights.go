@@ -38,6 +38,7 @@ type packedKernels struct {
 	product, gated, gatedExperts, expertsDown []packedKernel // by columns, ascending
 	small                                     packedKernel
 	productTiles, gatedTiles                  []packedKernel // for many columns; by rows, descending
+	splits                                    []packedKernel // by rows, ascending
 	// row, shortRow, rowGatedProduct and rowExperts take one row of activations and quantise it
 	// themselves; rowGated takes one quantised row. All of them stage their weights in threadgroup
 	// memory. The simdgroups of rowExperts and rowExpertsFew are counted per choice.
@@ -83,7 +84,7 @@ func (n *nvidia) tileFor(kernel string, tiles []packedKernel, ws []compute.Weigh
 		if given {
 			from, busy = limits.rows, limits.threadgroups
 		}
-		return columns >= from && k.algorithm.fits(n.memory) && (limits.tall == 0 || k.rows() <= limits.tall) && threadgroups(k, ws, columns) >= busy
+		return columns >= from && k.takes(weightOf(ws[0]), columns) && k.algorithm.fits(n.memory) && (limits.tall == 0 || k.rows() <= limits.tall) && k.fills(threadgroups(k, ws, columns), busy)
 	})
 	if i < 0 {
 		return packedKernel{}, false
@@ -116,6 +117,7 @@ type nvidiaWeights struct {
 	activations room      // quantised rows
 	quantised   quantised // the contents of activations
 	quantisedAt int       // their offset
+	counters    room      // of the tiles of split products; each is a multiple of the number of strands between dispatches
 }
 
 // maxActivations is the maximum number of bytes for quantised activations. An operation that needs
@@ -185,7 +187,7 @@ func (n *nvidia) packedKernels(t gguf.Type) (*packedKernels, error) {
 		}
 		return p
 	}
-	geometry := packedGeometry(n.hopper)
+	geometry := packedGeometry(t, n.hopper)
 	kernel := func(name string) packedKernel {
 		k := geometry[name]
 		k.pipeline = pipeline(name)
@@ -208,6 +210,11 @@ func (n *nvidia) packedKernels(t gguf.Type) (*packedKernels, error) {
 	if n.hopper {
 		k.gatedExperts = append(k.gatedExperts, kernel("gated_experts_128"))
 		k.expertsDown = append(k.expertsDown, kernel("experts_down_128"))
+	}
+	if n.hopper && partsOf(t) == 1 {
+		k.splits = []packedKernel{kernel("split_product_short"), kernel("split_product")}
+		k.productTiles = append([]packedKernel{kernel("product_bulk")}, k.productTiles...)
+		k.gatedTiles = append([]packedKernel{kernel("gated_product_bulk"), kernel("gated_product_bulk_short")}, k.gatedTiles...)
 	}
 	anyType := n.anyType
 	if anyType == nil {

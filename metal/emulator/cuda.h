@@ -213,9 +213,28 @@ template <int bytes> inline void copy_early(void* to, const uchar* from) { __bui
 inline void copied() {}
 template <int N> inline void wait_but() {}
 
+// Bulk copies are complete at once. A barrier of all threads stands for the wait, since the threads
+// copy for each other.
+inline void prepare_arrivals(ulong*, uint) {}
+inline void expect_arrival(ulong*, uint) {}
+inline void copy_bulk(void* to, const uchar* from, uint bytes, ulong*) { __builtin_memcpy(to, from, bytes); }
+inline void wait_for_arrival(ulong*, uint, INGOT_SITE) { ingot::wait(ingot::self(), ingot::AtBarrier, file, line); }
+
 inline void show_to_tensor_cores() {}
 inline uint other_register(uint v, uint) { return v; }
 template <int N> inline void wait_for_tensor_cores() {}
+
+struct Share { uint first, end; };
+
+// A worker runs one threadgroup at a time, so none can wait for others. The last one does all.
+inline Share meet(uint* counter, uint, uint count, INGOT_SITE) {
+    static thread_local bool last;
+    __threadfence();
+    ingot::wait(ingot::self(), ingot::AtBarrier, file, line);
+    if (ingot::self().tid == 0) last = atomicInc(counter, count - 1) == count - 1;
+    ingot::wait(ingot::self(), ingot::AtBarrier, file, line);
+    return last ? Share{0, count} : Share{0, 0};
+}
 
 // multiply_columns computes at once, so its registers may be used before wait_for_tensor_cores.
 template <int T>

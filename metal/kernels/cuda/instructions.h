@@ -114,11 +114,54 @@ __device__ inline void wait_but() {
     asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory");
 }
 
+// Share is what a threadgroup does of something that several threadgroups do together: the parts
+// from first to end-1.
+struct Share {
+    uint first, end;
+};
+
+// meet waits until count threadgroups have called it, so that each sees what the others wrote
+// before. own is the threadgroup's place among them, and its share. counter is a multiple of count
+// before and after. Indices of the threadgroups are contiguous. The GPU starts threadgroups in the
+// order of their indices, so the first that wait for others do not keep those from starting.
+__device__ inline Share meet(uint* counter, uint own, uint count) {
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        uint all = (atomicAdd(counter, 1u) / count + 1) * count;
+        while (int(*(volatile uint*)counter - all) < 0) {}
+        __threadfence();
+    }
+    __syncthreads();
+    return {own, own + 1};
+}
+
 // The functions that follow are for Hopper (warpgroups.h).
 
 // show_to_tensor_cores makes what the thread wrote to shared memory visible to multiply_columns
 // after the next barrier. It also waits for the thread's earlier reads of memory.
 __device__ inline void show_to_tensor_cores() { asm volatile("fence.proxy.async.shared::cta;" : : : "memory"); }
+
+// copy_bulk begins to copy bytes to shared memory, a multiple of 16. A barrier of 8 bytes in shared
+// memory counts the bytes that arrive. prepare_arrivals makes such barriers; it comes before a
+// barrier of all threads. expect_arrival gives the number of bytes of a phase, of all threads
+// together. wait_for_arrival waits until they have arrived. phase is 0 at first, then 1, then 0
+// again.
+__device__ inline void prepare_arrivals(ulong* barriers, uint count) {
+    for (uint i = 0; i < count; i++) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" : : "r"(uint(__cvta_generic_to_shared(barriers + i))) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+}
+__device__ inline void expect_arrival(ulong* barrier, uint bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" : : "r"(uint(__cvta_generic_to_shared(barrier))), "r"(bytes) : "memory");
+}
+__device__ inline void copy_bulk(void* to, const uchar* from, uint bytes, ulong* barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+        : : "r"(uint(__cvta_generic_to_shared(to))), "l"(from), "r"(bytes), "r"(uint(__cvta_generic_to_shared(barrier))) : "memory");
+}
+__device__ inline void wait_for_arrival(ulong* barrier, uint phase) {
+    asm volatile("{.reg .pred there; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 there, [%0], %1; @!there bra AGAIN;}"
+        : : "r"(uint(__cvta_generic_to_shared(barrier))), "r"(phase) : "memory");
+}
 
 // wait_for_tensor_cores<N> waits for all calls of multiply_columns but the last N.
 template <int N>

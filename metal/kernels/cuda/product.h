@@ -2,7 +2,7 @@
 // compute a tile of results together. Template argument A is the algorithm of a team, of tile.h,
 // staged.h or warpgroups.h.
 #include "join.h"
-#include "warpgroups.h"
+#include "bulk.h"
 
 // Team identifies a warp's team and the warp's place in it.
 template <class A>
@@ -118,11 +118,12 @@ __device__ void product(const uchar* w0, const uchar* w1, const uchar* w2, const
     Part part(w0, w1, w2, blockIdx.x / args.column_tiles, args);
     uint column = blockIdx.x % args.column_tiles * A::columns, first = part.tile * teams * A::groups, out = part.out, all = groups_of(out);
     const uchar* w = part.w + blockIdx.z * all * group_bytes<W>(args.blocks);
-    wait_for_previous();
+    if constexpr (!waits_itself<A>) wait_for_previous();
     dst += ulong(blockIdx.z) * args.dst_matrix + part.before;
     float sums[A::values];
     multiply<A, W>(w, first + Team<A>().index * A::groups, all, x, args.blocks,
                    [&](uint c) { return blockIdx.z * args.room + min(column + c, args.rows - 1); }, sums);
+    if constexpr (waits_itself<A>) start_next();
     finish<A, teams>(sums, [&](uint team, uint group, uint c, uint r, float v) {
         uint o = (first + team * A::groups + group) * group_rows + r;
         if (column + c < args.rows && o < out) {
@@ -148,11 +149,11 @@ template <class W, class A, int teams>
 __device__ void gated_product(const uchar* gate, const uchar* up, const uchar* x, float* dst, uchar* packed, const GatedArgs& args) {
     enum { groups = A::groups / 2 };
     uint first = blockIdx.x / args.column_tiles * teams * groups, column = blockIdx.x % args.column_tiles * A::columns;
-    wait_for_previous(args.quantised == 0);
+    if constexpr (!waits_itself<A>) wait_for_previous(args.quantised == 0);
     float sums[A::values];
     multiply_gated<A, W>(gate, up, first + Team<A>().index * groups, groups_of(args.out), x, args.blocks,
                          [&](uint c) { return min(column + c, args.rows - 1); }, sums);
-    if (args.quantised != 0) start_next(); // see readsQuantised
+    if (waits_itself<A> || args.quantised != 0) start_next(); // see readsQuantised
     finish_gated<A, teams>(sums, [&](uint team, uint group, uint c, uint r, float g, float u) {
         uint o = (first + team * groups + group) * group_rows + r;
         if (column + c >= args.rows || o >= args.out) return;

@@ -4,6 +4,11 @@
 #include "activations.h"
 #include "weights.h"
 
+// waits_itself is true for an algorithm whose multiply waits for the previous kernel. start_next is
+// called after it.
+template <class A>
+constexpr bool waits_itself = false;
+
 // add_tiles adds the products of a block with T tiles of 8 columns. A lane adds those of rows r and
 // r+8 with columns 2q and 2q+1 of each tile, where r is lane/4 and q is lane%4.
 template <class W, int T>

@@ -3,6 +3,17 @@
 // the order of mma.m16n8k16, so results have the same bits as those of the other algorithms.
 #include "staged.h"
 
+// unpack makes float16 of packed weights for multiply_columns. Weights of 16 bits need no
+// arithmetic for that, and the compiler would use the registers that memory is read into, and let
+// each multiplication wait for the one before. zero is a 0 that it does not know.
+template <class W>
+__device__ inline void unpack(const Lane<W>& w, uint (&a)[8], uint zero) {
+    w.values(a);
+    if constexpr (W::scaled == 0) {
+        UNROLL for (uint i = 0; i < 8; i++) a[i] = other_register(a[i], zero);
+    }
+}
+
 // Warpgroups multiplies four groups with T tiles of 8 columns on each of G warpgroups. A warp takes
 // all strands of its group. Activations are staged in shared memory, as many blocks at a time as
 // blocks_at_once; S stages are in use. While tensor cores multiply a stage, the threads read the
@@ -82,16 +93,6 @@ struct Warpgroups {
         UNROLL for (uint u = 0; u < U; u++) to[u].load(w, min(first + u, blocks - 1), lane);
     }
 
-    // unpack makes float16 of packed weights. Weights of 16 bits need no arithmetic for that, and
-    // the compiler would use the registers that memory is read into, and let each multiplication
-    // wait for the one before. zero is a 0 that it does not know.
-    static __device__ void unpack(const Lane<W>& w, uint (&a)[8], uint zero) {
-        w.values(a);
-        if constexpr (W::scaled == 0) {
-            UNROLL for (uint i = 0; i < 8; i++) a[i] = other_register(a[i], zero);
-        }
-    }
-
     __device__ void read_stage(uint first, uint blocks) {
         UNROLL for (uint u = 0; u < U; u++) {
             UNROLL for (uint i = 0; i < parts; i++) read[u][i] = *(const uint4*)(own[i] + min(first + u, blocks - 1) * column_bytes);
@@ -116,26 +117,27 @@ struct Warpgroups {
     }
 };
 
-// GatedWarpgroups is Warpgroups for gate and up: one warpgroup takes gate and the other one up.
-// Then they exchange half of the columns, so that a thread has the products of both.
-template <class W, int T, int G, int blocks_at_once, int S>
-struct GatedWarpgroups {
-    enum { own_groups = 2, groups = 8, columns = 8 * T, warps = 8, values = 4 * T, complete = 1, threads = 32 * warps };
-    static_assert(G == 2, "one warpgroup for gate and one for up");
+// ForGated makes of an algorithm of warpgroups one for gate and up: the first half of its warps
+// takes gate and the other half takes up. Then they exchange half of the columns, so that a thread
+// has the products of both.
+template <class A>
+struct ForGated {
+    enum { own_groups = 2, groups = A::groups, columns = A::columns, warps = A::warps, values = A::values, complete = 1, threads = 32 * warps, half = warps / 2 };
 
     template <class Group, class RowOf>
     __device__ void multiply(Group group, const uchar* x, uint blocks, uint warp, uint lane, RowOf row, float (&sums)[values]) {
         extern __shared__ uint4 shared[];
-        Warpgroups<W, T, G, blocks_at_once, S>().multiply(group, x, blocks, warp, lane, row, sums);
+        A().multiply(group, x, blocks, warp, lane, row, sums);
         float* exchanged = (float*)shared;
-        bool up = warp >= 4;
+        bool up = warp >= half;
+        uint other = up ? threadIdx.x - threads / 2 : threadIdx.x + threads / 2;
         __syncthreads(); // no warpgroup reads activations any more
         UNROLL for (uint i = 0; i < values / 2; i++) exchanged[i * threads + threadIdx.x] = up ? sums[i] : sums[i + values / 2];
         __syncthreads();
         UNROLL for (uint i = 0; i < values / 2; i++) {
-            float other = exchanged[i * threads + (threadIdx.x ^ 128)];
-            if (up) sums[i] = other;
-            else sums[i + values / 2] = other;
+            float v = exchanged[i * threads + other];
+            if (up) sums[i] = v;
+            else sums[i + values / 2] = v;
         }
     }
 
@@ -143,7 +145,10 @@ struct GatedWarpgroups {
     template <int count, class Write>
     static __device__ void each(uint warp, uint lane, Write write) {
         UNROLL for (uint i = 0; i < values / 2; i++) {
-            write(warp % 4, (warp / 4 * T / 2 + i / 4) * 8 + lane % 4 * 2 + i % 2, lane / 4 + 8 * (i / 2 % 2), i);
+            write(warp % half, (warp / half * (values / 8) + i / 4) * 8 + lane % 4 * 2 + i % 2, lane / 4 + 8 * (i / 2 % 2), i);
         }
     }
 };
+
+template <class W, int T, int G, int blocks_at_once, int S>
+struct GatedWarpgroups : ForGated<Warpgroups<W, T, G, blocks_at_once, S>> {};

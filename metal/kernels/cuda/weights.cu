@@ -1,6 +1,7 @@
 // The kernels for weights of the type WEIGHT, which the backend defines.
 #include "experts.h"
 #include "pack.h"
+#include "split.h"
 
 extern "C" __global__ void pack_weights(const uchar* from, uchar* to, PackArgs args) { pack<WEIGHT>(from, to, args); }
 extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, float* dst, EmbedArgs args) { embed<WEIGHT>(table, tokens, dst, args); }
@@ -12,6 +13,11 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
 #define PRODUCT(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* x, float* dst, ProductArgs args) { \
         product<WEIGHT, A, teams>(w0, w1, w2, x, dst, args); \
+    }
+#define SPLIT_PRODUCT(name, A, teams, min_blocks) \
+    extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* x, float* dst, float4* parts, \
+                                                            uint* counters, ProductArgs args) { \
+        split_product<WEIGHT, A>(w0, w1, w2, x, dst, parts, counters, args); \
     }
 #define GATED(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* x, float* dst, uchar* packed, GatedArgs args) { \

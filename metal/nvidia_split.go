@@ -1,0 +1,51 @@
+package metal
+
+import "github.com/ingot-run/ingot/engine/compute"
+
+const (
+	// splitWave is the maximum number of threadgroups of a split product: two on each of an H100's
+	// 132 multiprocessors. With more, the last ones would run alone.
+	splitWave = 264
+	// minSplitBlocks is the minimum number of blocks of a row. Shorter sums take less time in one
+	// threadgroup.
+	minSplitBlocks = 64
+	// maxSplitTiles is the maximum number of tiles of a split product, each of which has a counter.
+	maxSplitTiles = 1024
+)
+
+// splitFor returns the shortest tile whose products of weights with the rows of x, divided by
+// strands, all run at the same time, or false if there is none, or if scratch memory is in use.
+func (n *nvidia) splitFor(splits []packedKernel, ws []compute.Weight, dst, x compute.Tensor) (packedKernel, bool) {
+	columns := dst.Rows
+	if dst.Buffer == &n.scratch.memory || x.Buffer == &n.scratch.memory {
+		return packedKernel{}, false
+	}
+	limits, given := n.tiles[ProductTile]
+	for _, k := range splits {
+		from, busy, wave, blocks := k.from, k.busy, splitWave, minSplitBlocks
+		if given {
+			from, busy, wave, blocks = limits.rows, limits.threadgroups, strands*maxSplitTiles, 0
+		}
+		w, tiles := weightOf(ws[0]), threadgroups(k, ws, columns)
+		if columns >= from && k.takes(w, columns) && w.activationBlocks() >= blocks && k.algorithm.fits(n.memory) && w.matrices == 1 && (limits.tall == 0 || k.rows() <= limits.tall) &&
+			strands*tiles >= busy && strands*tiles <= wave && k.splitBytes(tiles) <= n.scratch.bytes {
+			return k, true
+		}
+	}
+	return packedKernel{}, false
+}
+
+// splitBytes returns the bytes of scratch memory for the sums of the strands of some tiles.
+func (k packedKernel) splitBytes(tiles int) int {
+	return tiles * strands * k.rows() * k.algorithm.columns() * 4
+}
+
+// splitProduct records a product with quantised activations whose strands are divided among
+// threadgroups. In the argument struct, the caller sets the fields that quantisedProduct sets too,
+// except for the tiles.
+func (n *nvidia) splitProduct(name string, k packedKernel, dst compute.Tensor, ws []compute.Weight, a packedProductArgs) {
+	bound, out, groups := bindProducts(ws, k.groups)
+	a.out, a.tiles0, a.tiles1, a.columnTiles = out, uint32(groups[0]), uint32(groups[1]), 1
+	g := grid{x: strands * (groups[0] + groups[1] + groups[2]), y: 1, simdgroups: k.simdgroups(), shared: k.algorithm.memory()}
+	record(n.step, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], n.held(), into(dst), n.scratch.write(), n.counters.read())
+}
