@@ -103,8 +103,7 @@ func (f *Fleet) Run(ctx context.Context, ready func()) error {
 func (f *Fleet) receive(message []byte) {
 	e, err := queue.DecodeEvent(message)
 	if err != nil {
-		f.log.Warn("could not decode an event of a worker", "error", err)
-		return
+		f.log.Warn("could not decode an event of a worker", "error", err) // e is of no call
 	}
 	f.mu.Lock()
 	c := f.calls[e.Batch]

@@ -236,3 +236,32 @@ func TestChoicesOfGPQA(t *testing.T) {
 	answer, _ := made[0].Get("answer")
 	require.Equal(t, "a", choices[answer.(string)[1]-'A'])
 }
+
+// A loop over the pairs of a mapping can end early.
+func TestPairsOfAMapping(t *testing.T) {
+	t.Parallel()
+	var n yaml.Node
+	require.NoError(t, yaml.Unmarshal([]byte("{a: 1, b: 2, c: 3}"), &n))
+	got := ""
+	for key, value := range inPairs(n.Content[0].Content) {
+		if got += key.Value + value.Value; key.Value == "b" {
+			break
+		}
+	}
+	require.Equal(t, "a1b2", got)
+}
+
+// Settings of Python filters and metrics must be JSON.
+func TestSettingsThatAreNoJSON(t *testing.T) {
+	t.Parallel()
+	var n yaml.Node
+	require.NoError(t, yaml.Unmarshal([]byte("{function: custom, x: {y: .nan}, filter_fn: !function a.b, z: 1}"), &n))
+	name, _, err := pythonFilter(n.Content[0])
+	require.ErrorContains(t, err, "NaN")
+	require.Empty(t, name)
+	_, _, err = (&reader{task: new(Task)}).step(n.Content[0])
+	require.ErrorContains(t, err, "NaN")
+	require.NoError(t, yaml.Unmarshal([]byte("{metric: !function a.b, x: .nan}"), &n))
+	_, _, err = (&reader{task: new(Task)}).metricFunction(n.Content[0].Content)
+	require.ErrorContains(t, err, "x: ")
+}

@@ -31,7 +31,7 @@ func TestArgumentsOfFunctions(t *testing.T) {
 	o := ordered.NewObject()
 	o.Set("b", []ordered.Value{math.NaN(), math.Inf(1), 1.0, 1.5, 1e30, int64(2), "<é>", true, nil})
 	o.Set("a", ordered.NewObject())
-	require.Equal(t, `{"b":[null,null,1.0,1.5,1e+30,2,"\u003cé\u003e",true,null],"a":{}}`, string(appendJSON(nil, o)))
+	require.Equal(t, `{"b":[null,null,1.0,1.5,1e+30,2,"\u003cé\u003e",true,null],"a":{}}`, string(appendJSON(nil, o))) //nolint:testifylint // JSONEq takes 1.0 for 1
 	require.Equal(t, "null", string(appendJSON(nil, func() {})))
 }
 

@@ -129,13 +129,13 @@ func (f *Fleet) watch(ctx context.Context, batch string, abandon context.CancelC
 			return
 		case <-tick.C:
 		}
+		n := 0
 		s, err := f.queue.Status(ctx, batch)
-		if err != nil {
-			continue // collect returns the error
+		if err == nil {
+			n, err = f.queue.Missing(ctx, s)
 		}
-		if n, err := f.queue.Missing(ctx, s); err == nil && n > 0 {
+		if err == nil && n > 0 { // collect returns an error
 			abandon(fmt.Errorf("the queue has lost %d rows, which are queued again", n))
-			return
 		}
 	}
 }
