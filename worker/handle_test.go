@@ -1,9 +1,12 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -93,6 +96,8 @@ func TestOutcomesOfDeliveries(t *testing.T) {
 			t.Parallel()
 			b := setUp(t, memqueue.New(), c.generate, Config{Name: "w"})
 			b.worker.refusals.pause = 0
+			var log bytes.Buffer
+			b.worker.log = slog.New(slog.NewTextHandler(&log, nil))
 			r := &recorder{err: c.record}
 			d := &c.delivery
 			d.Recorder = r
@@ -113,6 +118,8 @@ func TestOutcomesOfDeliveries(t *testing.T) {
 				end(c.cause)
 			}
 			require.Equal(t, c.want, b.worker.handle(ctx, d))
+			require.Equal(t, c.want.Kind == queue.KindRefuse, strings.Contains(log.String(), "refused a row"))
+			require.NotContains(t, log.String(), "could not store a failed job")
 			require.Empty(t, b.worker.checkpoints.tracked())
 			require.Zero(t, b.worker.pulse.rows)
 
@@ -144,6 +151,55 @@ func TestOutcomesOfDeliveries(t *testing.T) {
 			require.NoError(t, err, "a failed row can be queued again")
 			require.Equal(t, 7, job.Line)
 		})
+	}
+}
+
+// fetched is a queue that answered last at a time.
+type fetched struct {
+	queue.Queue
+	last time.Time
+}
+
+func (f *fetched) LastFetch() time.Time { return f.last }
+
+// A worker retries to record a result while the queue cannot be used and delivers no rows, but not
+// after its shutdown timeout.
+func TestRecordingIsRetried(t *testing.T) {
+	t.Parallel()
+	down, broken := fmt.Errorf("connect: %w", queue.ErrUnavailable), errors.New("broken")
+	recently, never := time.Now().Add(time.Hour), time.Time{}
+	for name, c := range map[string]struct {
+		last     time.Time
+		stopped  bool
+		answers  []error // of the queue; then it delivers rows
+		want     error
+		attempts int
+	}{
+		"recorded at once":               {never, false, []error{nil, nil}, nil, 1},
+		"another error":                  {never, false, []error{broken, nil}, broken, 1},
+		"the queue comes back":           {never, false, []error{down, down, down, nil, nil}, nil, 4},
+		"another error after an outage":  {never, false, []error{down, broken, nil}, broken, 2},
+		"the queue delivers rows":        {recently, false, []error{down, nil}, down, 1},
+		"after the shutdown timeout":     {never, true, []error{down, nil}, down, 1},
+		"recorded after the timeout":     {never, true, []error{nil, nil}, nil, 1},
+		"rows are delivered after a try": {never, false, []error{down}, down, 1},
+	} {
+		q := &fetched{memqueue.New(), c.last}
+		b := setUp(t, q, nil, Config{})
+		b.worker.maxRecordWait = time.Millisecond // shorter than the first pause
+		if c.stopped {
+			b.worker.drain.giveUp()
+		}
+		attempts := 0
+		err := b.worker.untilRecorded(func() error {
+			attempts++
+			if attempts >= len(c.answers) {
+				q.last = recently
+			}
+			return c.answers[min(attempts, len(c.answers))-1]
+		})
+		require.Equal(t, c.want, err, name)
+		require.Equal(t, c.attempts, attempts, name)
 	}
 }
 
