@@ -76,8 +76,9 @@ func wide(rows int) (g metal.Geometry) {
 // batches, checked memory (Debug), and fibres in a random order. A case with tiles fails if the
 // backend falls back to plain tiles. Cases that run the same kernels as another case, but with
 // dedicated or checked memory, compute fewer batches, and so do plain tiles, which must have the
-// bits of the others. With INGOT_LONG=1, all cases compute all batches, and checked memory is also
-// tested without tiles.
+// bits of the others. Cases that differ from the first one only in tiles compute only operations
+// that can use them. With INGOT_LONG=1, all cases compute all operations with all batches, and
+// checked memory is also tested without tiles.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	few := tilesFrom(2)
@@ -104,6 +105,10 @@ func TestConformance(t *testing.T) {
 		if !long && (c.options.Mode == metal.Debug || c.device.Discrete || c.options.PlainTiles) {
 			suite = computetest.RunBrief
 		}
+		var only []string
+		if !long && c.device == (emulator.Options{}) && c.options.Mode == metal.Release && c.options.Geometry != nil {
+			only = computetest.Tiles
+		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			suite(t, func(tb testing.TB) compute.Backend {
@@ -111,7 +116,7 @@ func TestConformance(t *testing.T) {
 				be := open(tb, c.options, c.device)
 				require.Equal(tb, c.options.PlainTiles, be.PlainTiles())
 				return be
-			})
+			}, only...)
 		})
 	}
 }
@@ -129,18 +134,22 @@ func TestDrawStatistics(t *testing.T) {
 }
 
 // TestConformanceOfFastKernels runs the suite with fast arithmetic: once with the kernels for few
-// rows, once with the kernels for many rows.
+// rows, once with the kernels for many rows, where operations differ in them.
 func TestConformanceOfFastKernels(t *testing.T) {
 	t.Parallel()
 	for name, geometry := range map[string]metal.Geometry{"few": nil, "tiles": tilesFrom(2)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			var only []string
+			if !long && geometry != nil {
+				only = computetest.Tiles
+			}
 			computetest.RunFast(t, func(tb testing.TB) compute.Backend {
 				tb.Helper()
 				be := open(tb, metal.Options{Mode: metal.FastMath, Geometry: geometry}, emulator.Options{})
 				require.False(tb, be.PlainTiles())
 				return be
-			})
+			}, only...)
 		})
 	}
 }

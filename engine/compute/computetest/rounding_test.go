@@ -11,6 +11,14 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
+// TestTilesAreChecks checks that every name in a list of checks is the name of one.
+func TestTilesAreChecks(t *testing.T) {
+	t.Parallel()
+	for _, name := range Tiles {
+		require.True(t, slices.ContainsFunc(checks, func(c check) bool { return c.name == name }), name)
+	}
+}
+
 // TestAllowsCoarserArithmetic runs the suite on a backend that rounds as much as the suite allows.
 // It rounds activations to float16 for products with all weights except F32.
 func TestAllowsCoarserArithmetic(t *testing.T) {

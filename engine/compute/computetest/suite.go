@@ -66,19 +66,19 @@ var checks = []check{
 	{"Await", checkAwait},
 }
 
-// Run runs the suite, one subtest per check. For each check, it calls the function open to start a
-// new backend, which it closes.
-func Run(t *testing.T, open func(tb testing.TB) compute.Backend) {
+// Run runs the suite, one subtest per check: all checks, or only those with the given names. It
+// calls the function open to start a new backend, which it closes.
+func Run(t *testing.T, open func(tb testing.TB) compute.Backend, only ...string) {
 	t.Helper()
-	run(t, open, rig{})
+	run(t, open, rig{only: only})
 }
 
 // RunBrief is like Run, but computes each operation with only three batches: all rows, a single row
 // and some rows. It is for a second build of kernels that already passed Run, such as a build that
 // checks memory accesses.
-func RunBrief(t *testing.T, open func(tb testing.TB) compute.Backend) {
+func RunBrief(t *testing.T, open func(tb testing.TB) compute.Backend, only ...string) {
 	t.Helper()
-	run(t, open, rig{brief: true})
+	run(t, open, rig{brief: true, only: only})
 }
 
 // RunSome is like RunBrief, with weights and KV pages of the given types only. It is for kernels of
@@ -92,6 +92,10 @@ func RunSome(t *testing.T, open func(tb testing.TB) compute.Backend, weights, pa
 // after other operations.
 var products = []string{"MatMul", "MatMulAdd", "GatedMatMul", "Absorb", "Expand", "GatedExperts", "ExpertsAdd", "Sequence", "Pairs", "InFlight"}
 
+// Tiles are the names of the checks of operations for which a backend may have kernels for tiles of
+// rows: products, attention, and those of several operations.
+var Tiles = append([]string{"Attention", "AttentionMLA", "Await"}, products...)
+
 // RunProducts is like RunSome, but runs only the checks of products. It is for other kernels for
 // products in a backend that otherwise passed RunSome.
 func RunProducts(t *testing.T, open func(tb testing.TB) compute.Backend, weights, pages []gguf.Type) {
@@ -102,9 +106,9 @@ func RunProducts(t *testing.T, open func(tb testing.TB) compute.Backend, weights
 // RunFast is like RunBrief, for a backend with fast arithmetic, which need not be batch-invariant.
 // Where RunBrief compares the bits of a row in two batches, RunFast compares the row with its
 // expected values.
-func RunFast(t *testing.T, open func(tb testing.TB) compute.Backend) {
+func RunFast(t *testing.T, open func(tb testing.TB) compute.Backend, only ...string) {
 	t.Helper()
-	run(t, open, rig{fast: true, brief: true})
+	run(t, open, rig{fast: true, brief: true, only: only})
 }
 
 func run(t *testing.T, open func(tb testing.TB) compute.Backend, how rig) {
