@@ -99,3 +99,16 @@ func TestKeysOfSavedResults(t *testing.T) {
 	}
 	require.Len(t, saved, len(known)+4, "%v", saved)
 }
+
+// A margin of 0 is a margin; a negative one stands for that of the baseline's task.
+func TestMarginsOfComparisons(t *testing.T) {
+	t.Parallel()
+	s := written(t, "a", "doc_to_text: q\ndoc_to_target: a\nmargin: 0.25\n", rowsOf(3))
+	runs := t.TempDir()
+	before, after := scoredRun(t, runs, "before", s, yes), scoredRun(t, runs, "after", s, yes)
+	for margin, want := range map[float64]float64{-1: 0.25, 0: 0, 0.125: 0.125} {
+		list, err := eval.Compare(before, after, margin)
+		require.NoError(t, err)
+		require.InDelta(t, want, list[0].Margin, 0, "margin %v", margin)
+	}
+}

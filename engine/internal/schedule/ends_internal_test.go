@@ -218,3 +218,34 @@ func TestStreamsThatFail(t *testing.T) {
 	}
 	require.Less(t, steps, 5)
 }
+
+// Of the tokens that a form has given, those without a log-probability are scored, and the last one
+// is not known before it is drawn.
+func TestWhichForcedTokensAreScored(t *testing.T) {
+	t.Parallel()
+	for scored, want := range map[int][]int{0: {3, 4}, 1: {4}, 2: nil} {
+		s := &sequence{request: &request{prompt: ascending(4), scores: true}, tokens: ascending(6)}
+		s.scores.ids = make([]int32, scored)
+		var got []int
+		for position := range 7 {
+			if s.scoresForced(position) {
+				got = append(got, position)
+			}
+		}
+		require.Equal(t, want, got, "%d scores", scored)
+	}
+	s := &sequence{request: &request{prompt: ascending(4)}, tokens: ascending(6)}
+	require.False(t, s.scoresForced(3))
+}
+
+// Pages before the window of sliding layers are freed while an answer grows: each of three groups
+// holds those of 20 positions, and a few more, instead of 25 pages.
+func TestPagesBeforeTheWindow(t *testing.T) {
+	t.Parallel()
+	m := newSimulated(t, model.Config{Layers: 4, Sliding: 3, Window: 20}, model.Limits{Context: 200, PageSize: 4}, Options{}, nil)
+	r := m.begin(generation.Request{Tokens: ascending(8), MaxTokens: 120, IgnoreEOS: true})
+	for r.seqs[0].computed < 100 {
+		m.step()
+	}
+	require.Less(t, m.loop.planner.pool.Used(), 25+3*10)
+}

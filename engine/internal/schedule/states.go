@@ -191,9 +191,6 @@ func (st *states) wants(s *sequence, i int) bool {
 // waits reports whether another sequence will take a snapshot that the sequence can continue. If
 // not, it announces the snapshots that the sequence will take.
 func (st *states) waits(s *sequence) bool {
-	if st == nil {
-		return false
-	}
 	for _, at := range s.state.places {
 		if by := st.pending[at.key]; at.position > s.computed && by != nil && by != s {
 			st.unclaim(s)
