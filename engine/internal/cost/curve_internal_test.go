@@ -43,3 +43,21 @@ func TestCurve(t *testing.T) {
 	require.Zero(t, nothing.Seconds(3))
 	require.False(t, math.IsNaN(nothing.Seconds(0)))
 }
+
+// The points around a number of rows: the same one at a point and beyond the ends.
+func TestPointsAround(t *testing.T) {
+	t.Parallel()
+	c := NewCurve([]int{2, 4, 8}, []float64{1, 2, 3})
+	for rows, want := range map[int][3]float64{1: {0, 0, 0}, 2: {0, 0, 0}, 3: {0, 1, 0.5}, 4: {1, 1, 0}, 5: {1, 2, 0.25}, 8: {2, 2, 0}, 9: {2, 2, 0}} {
+		low, high, share := c.between(rows)
+		require.Equal(t, want, [3]float64{float64(low), float64(high), share}, "%d rows", rows)
+	}
+	before := c.seconds[0] * c.drift[0]
+	c.Observe(0, 100)
+	require.InDelta(t, before, c.at(0), 0, "a pass without rows corrects nothing")
+	c.Observe(1, 100)
+	require.Greater(t, c.at(0), before, "a pass of one row does")
+	var none Curve
+	none.Observe(1, 1)
+	require.Zero(t, none.Seconds(1))
+}
