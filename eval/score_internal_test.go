@@ -91,6 +91,28 @@ func TestFirstTokensThatAreSkipped(t *testing.T) {
 	}
 }
 
+// The first token of a text without context has no log-probability on some servers, which the
+// reason says; a text of one token says nothing about the server.
+func TestReasonsOfMissingLogprobs(t *testing.T) {
+	t.Parallel()
+	one := -1.0
+	for name, c := range map[string]struct {
+		context  string
+		logprobs []*float64
+		want     bool
+	}{
+		"without context":      {"", []*float64{nil, &one}, true},
+		"spaces alone":         {" \n", []*float64{nil, &one}, true},
+		"with a context":       {"a", []*float64{nil, &one}, false},
+		"the first has one":    {"", []*float64{&one, nil}, false},
+		"one token":            {"", []*float64{nil}, false},
+		"no log-probabilities": {"", nil, false},
+	} {
+		s := scored{Logprobs: c.logprobs}
+		require.Equal(t, c.want, s.missing("why", c.context) != "why", name)
+	}
+}
+
 // TestBetween checks that sums cover only the given range, and that a missing log-probability gives
 // no sum.
 func TestBetween(t *testing.T) {

@@ -265,3 +265,15 @@ func TestSettingsThatAreNoJSON(t *testing.T) {
 	_, _, err = (&reader{task: new(Task)}).metricFunction(n.Content[0].Content)
 	require.ErrorContains(t, err, "x: ")
 }
+
+// Each character of punctuation at one end of a word is a word of chrF++, of both ends the last.
+func TestWordsOfChrf(t *testing.T) {
+	t.Parallel()
+	for _, c := range punctuation {
+		p := string(c)
+		require.Equal(t, []string{"a", p}, chrfWords("a"+p), p)
+		require.Equal(t, []string{p, "a"}, chrfWords(p+"a"), p)
+		require.Equal(t, []string{p + "a", p, p}, chrfWords(p+"a"+p+" "+p), p)
+	}
+	require.Equal(t, []string{"é", "a", "b.c"}, chrfWords(" é a\nb.c "))
+}
