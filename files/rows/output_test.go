@@ -206,6 +206,15 @@ func TestOutputRefusesALineThatIsTooLong(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, append(make([]byte, openai.MaxOutputLine), '\n'), 0o600))
 	_, err := OpenOutput(path, "b")
 	require.ErrorContains(t, err, "out.jsonl:1: the line is not a result of ingot, since it is longer than 64 MiB")
+
+	longest := bytes.Repeat([]byte(" "), openai.MaxOutputLine)
+	copy(longest, answer(1).text)
+	longest[len(longest)-1] = '\n'
+	require.NoError(t, os.WriteFile(path, longest, 0o600))
+	o, err := OpenOutput(path, "b")
+	require.NoError(t, err)
+	require.True(t, o.Has(1))
+	require.NoError(t, o.Close())
 }
 
 func TestOutputLeavesOtherFilesAlone(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -274,4 +275,41 @@ func TestRowsDoNotDependOnHowTheyAreRead(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, want, n)
 	})
+}
+
+// failingReader returns a row, and an error at each later call.
+type failingReader struct {
+	reads int
+	err   error
+}
+
+func (r *failingReader) Read(p []byte) (int, error) {
+	if r.reads++; r.reads == 1 {
+		return copy(p, "{\"prompt\":\"a\"}\n"), nil
+	}
+	return 0, r.err
+}
+
+// After an error, nothing more is read.
+func TestRowsEndAtAnError(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []error{io.EOF, io.ErrNoProgress} {
+		synctest.Test(t, func(t *testing.T) {
+			in := &failingReader{err: fault}
+			var failed error
+			n := 0
+			for _, err := range NewReader(in, Options{}).Rows(t.Context()) {
+				n, failed = n+1, err
+			}
+			synctest.Wait()
+			require.Equal(t, 2, in.reads)
+			if errors.Is(fault, io.EOF) {
+				require.NoError(t, failed)
+				require.Equal(t, 1, n)
+			} else {
+				require.ErrorIs(t, failed, fault)
+				require.Equal(t, 2, n)
+			}
+		})
+	}
 }
