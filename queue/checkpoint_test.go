@@ -75,4 +75,8 @@ func TestALargeCheckpointIsNotStored(t *testing.T) {
 	require.NotNil(t, of(queue.MaxCheckpoint/2, 5).Encode())
 	require.Nil(t, of(queue.MaxCheckpoint/2, 1<<20).Encode())
 	require.Nil(t, of(queue.MaxCheckpoint+1, 5).Encode())
+	const short = queue.MaxCheckpoint - 100
+	rest := len(of(short, 5).Encode()) - short // bytes that are not tokens
+	require.Len(t, of(queue.MaxCheckpoint-rest, 5).Encode(), queue.MaxCheckpoint)
+	require.Nil(t, of(queue.MaxCheckpoint-rest+1, 5).Encode())
 }
