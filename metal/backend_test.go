@@ -61,11 +61,14 @@ func tilesFrom(rows int) (g metal.Geometry) {
 	return g
 }
 
-// wide is tilesFrom for tiles of 64 by 64.
+// wide is tilesFrom for tiles of 64 by 64, and of 16 pairs of attention.
 func wide(rows int) (g metal.Geometry) {
 	for _, c := range tilesFrom(rows) {
 		if c.Kernel == metal.ProductTile || c.Kernel == metal.GatedTile {
 			c.Rows, c.Inputs = 64, 64
+		}
+		if c.Kernel == metal.AttentionTile {
+			c.Rows = 16
 		}
 		g = append(g, c)
 	}

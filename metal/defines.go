@@ -25,9 +25,9 @@ const (
 	choicesTile  = 32  // choices per tile of experts
 	groupThreads = 512 // threads of group_experts (expert_tiles.metal)
 
-	attentionPairs = 16 // pairs of a row and a query head per tile of attention
-	valueStride    = 20 // floats per row of 16 values in threadgroup memory
-	scoreStride    = 68 // floats per row of 64 scores
+	keyStride   = 68   // floats per row of 64 values of keys in threadgroup memory
+	scoreStride = 68   // floats per row of 64 scores
+	scoresAt    = 5120 // floats before the scores
 
 	convolveRows = 8    // maximum number of rows of a sequence that a thread convolves
 	stateKeys    = 128  // maximum length of a key of a recurrent layer
@@ -38,8 +38,8 @@ const (
 var portableConstants = map[string]any{
 	"EMBED_THREADS": embedThreads, "COPY_THREADS": copyThreads, "TOP_THREADS": topThreads, "DRAW_THREADS": drawThreads, "CHOOSE_THREADS": chooseThreads, "DRAW_BUCKETS": drawBuckets,
 	"DRAW_PART": compute.DrawPart, "DRAW_HIGHEST": drawHighest, "DRAW_ALL": drawAll, "DRAW_SOME": drawSome, "DRAW_GIVEN": drawGiven, "SPLIT_KEYS": splitKeys,
-	"ALL_STRANDS": strands, "TILE_STRIDE": tileStride, "CHOICES_TILE": choicesTile, "GROUP_THREADS": groupThreads, "ATTENTION_PAIRS": attentionPairs,
-	"VALUE_STRIDE": valueStride, "SCORE_STRIDE": scoreStride,
+	"ALL_STRANDS": strands, "TILE_STRIDE": tileStride, "CHOICES_TILE": choicesTile, "GROUP_THREADS": groupThreads,
+	"KEY_STRIDE": keyStride, "SCORE_STRIDE": scoreStride, "SCORES_AT": scoresAt,
 	"CHUNK_ROWS": compute.ChunkRows, "CONVOLVE_ROWS": convolveRows, "STATE_KEYS": stateKeys, "STATE_COLS": stateCols, "CHUNK_VALUES": chunkValues,
 	"GRID_IQ2_XXS": initialiser(gguf.GridIQ2XXS), "GRID_IQ2_XS": initialiser(gguf.GridIQ2XS), "GRID_IQ2_S": initialiser(gguf.GridIQ2S),
 	"GRID_IQ3_XXS": initialiser(gguf.GridIQ3XXS), "GRID_IQ3_S": initialiser(gguf.GridIQ3S), "GRID_IQ1": initialiser(gguf.GridIQ1),
@@ -55,6 +55,7 @@ const (
 	columnRows      = 8   // rows of activations that are packed together
 	columnBytes     = 512 // bytes of a block of values for columnRows rows
 	nvidiaSplitKeys = 128 // positions per split of attention
+	attentionPairs  = 16  // pairs of a row and a query head per tile of attention
 	partHeader      = 4   // floats before the values of a split
 	attentionWarps  = 8   // warps per threadgroup of attention
 	latentThreads   = 128 // threads that normalise a latent

@@ -28,7 +28,7 @@ type Choice struct {
 	// it is 32 or 64 and is part of what is chosen.
 	Inputs int `json:"inputs,omitempty"`
 
-	Rows       int `json:"rows,omitempty"`       // rows of weights per team or tile; for attention, the maximum number of query heads
+	Rows       int `json:"rows,omitempty"`       // rows of weights per team or tile; for attention, the maximum number of query heads, and for its tiles of pairs
 	Simdgroups int `json:"simdgroups,omitempty"` // maximum number per threadgroup; empty for tiles, since their size determines it
 	// From is the minimum number of rows for which tiles are used. For attention, it is the minimum
 	// number of positions for which the keys are split.
@@ -78,7 +78,7 @@ var (
 		ExpertGatedTile: {rows: map[int][]int{0: {32, 64}}, tile: []int{32}, from: true},
 		ExpertDownTile:  {rows: map[int][]int{0: {32, 64}}, tile: []int{32}, from: true},
 		Attention:       {rows: map[int][]int{0: {1, 2, 4}}, from: true},
-		AttentionTile:   {from: true},
+		AttentionTile:   {rows: map[int][]int{0: {16, 32}}, from: true},
 	}
 )
 

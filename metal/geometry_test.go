@@ -193,7 +193,8 @@ func TestGeometryOfAttentionChangesNoBits(t *testing.T) {
 			want := o.bits(dst.Head(rows), positions-rows, attend)
 			for _, g := range []metal.Geometry{
 				{{Kernel: metal.Attention, From: 1000}, {Kernel: metal.AttentionTile, From: 100}},
-				{{Kernel: metal.Attention, In: c.key, Out: c.value, Rows: 1, From: 1}, {Kernel: metal.AttentionTile, Type: "F16", From: 1}},
+				{{Kernel: metal.Attention, In: c.key, Out: c.value, Rows: 1, From: 1}, {Kernel: metal.AttentionTile, Type: "F16", Rows: 16, From: 1}},
+				{{Kernel: metal.AttentionTile, Rows: 32, From: 1}},
 			} {
 				require.NoError(t, be.Use(g))
 				require.Equal(t, want, o.bits(dst.Head(rows), positions-rows, attend), "%+v, %d rows, %+v", c, rows, g)
@@ -255,7 +256,7 @@ func TestGeometryRefuses(t *testing.T) {
 		`[{"kernel":"product_tile","rows":64,"inputs":96}]`:     "inputs is 96",
 		`[{"kernel":"product_tile","type":"IQ9_S","from":3}]`:   `type "IQ9_S"`,
 		`[{"kernel":"product_tile","in":32,"from":3}]`:          "in is 32, out is 0",
-		`[{"kernel":"attention_tile","rows":2}]`:                "attention_tile: rows does not apply to this kernel: leave it out",
+		`[{"kernel":"attention_tile","rows":2}]`:                "attention_tile: rows is 2, but must be left out or one of [16 32]",
 		`[{"kernel":"attention","simdgroups":4}]`:               "attention: simdgroups does not apply to this kernel: leave it out",
 		`[{"kernel":"absorb","inputs":1,"simdgroups":-1}]`:      "simdgroups is -1",
 		`[{"kernel":"product_tile","tiles":4}]`:                 "tiles is 4, but it must not be negative, and only choices for tiles with from",

@@ -108,7 +108,7 @@ func (n *nvidia) splitsOf(o *attention) splitRange {
 	positions := n.batch.Positions[:rows]
 	first := shape.First(int(slices.Min(positions))) / nvidiaSplitKeys
 	count := int(slices.Max(positions))/nvidiaSplitKeys + 1 - first
-	if count == 1 || n.countPairTiles(shape.Heads/shape.KVHeads, 0)*shape.KVHeads >= busyTiles ||
+	if count == 1 || n.countPairTiles(shape.Heads/shape.KVHeads, 0, attentionPairs)*shape.KVHeads >= busyTiles ||
 		rows*shape.Heads*count*(shape.ValueDim+partHeader)*4 > n.scratch.bytes {
 		return splitRange{}
 	}
@@ -133,7 +133,7 @@ func (o *attention) nvidia(n *nvidia) {
 	}
 	shape, kernels := &o.shape, n.ofPages[o.cache.shape.Type]
 	i, _ := valuesIndex(shape.ValueDim)
-	tiles, count := n.pairTiles(shape.Heads/shape.KVHeads, 0)
+	tiles, count := n.pairTiles(shape.Heads/shape.KVHeads, 0, attentionPairs)
 	splits, p := n.splitsOf(o), kernels.whole[i]
 	if splits.count > 0 {
 		p = kernels.split[i]

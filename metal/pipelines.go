@@ -27,8 +27,6 @@ const (
 	// attentionGroups is the number of simdgroups per threadgroup of attention.metal, one per block
 	// of 32 keys, and of attention_tile.metal.
 	attentionGroups = splitKeys / 32
-	// attentionTileBytes is the threadgroup memory of attention_tile.metal.
-	attentionTileBytes = 4 * (2*(64+attentionPairs)*tileStride + attentionPairs*(scoreStride+9) + 64)
 )
 
 // compiled is a kernel for few rows, with its geometry.

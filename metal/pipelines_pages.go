@@ -21,12 +21,13 @@ type pageKernels struct {
 // 32*values dimensions.
 type attentionKernel struct {
 	values, heads int
+	pairs         int // of attention_tile: maximum number of pairs of a tile
 	byAlignment
 	fits bool // the device allows the kernel's number of threads
 }
 
 // attentionTemplate is a kernel template that computes attention. letters has a letter for each
-// template argument after the type of pages: c for values, q for heads.
+// template argument after the type of pages: c for values, q for heads, p for pairs, in eights.
 type attentionTemplate struct {
 	file, kernel, letters string
 	instances             []attentionKernel
@@ -34,8 +35,13 @@ type attentionTemplate struct {
 
 var (
 	attentionFew   = attentionTemplate{"attention.metal", "attention", "q", []attentionKernel{{values: 16, heads: 4}, {values: 16, heads: 2}, {values: 16, heads: 1}}}
-	attentionTiles = attentionTemplate{"attention_tile.metal", "attention_tile", "c", []attentionKernel{{values: 4}, {values: 16}}}
+	attentionTiles = attentionTemplate{"attention_tile.metal", "attention_tile", "cp",
+		[]attentionKernel{{values: 4, pairs: 16}, {values: 16, pairs: 16}, {values: 4, pairs: mostPairs}, {values: 16, pairs: mostPairs}}}
 )
+
+// mostPairs is the number of pairs of attention_tile's larger tiles. Names of kernels do not
+// include it.
+const mostPairs = 32
 
 // instance returns the name of an instance, such as attention_F16_q2, and its template
 // arguments.
@@ -43,11 +49,16 @@ func (a *attentionTemplate) instance(k attentionKernel, t gguf.Type) (name, argu
 	name, arguments = fmt.Sprintf("%s_%v", a.kernel, t), fmt.Sprintf("Page%v", t)
 	for _, letter := range a.letters {
 		n := k.values
-		if letter == 'q' {
+		switch letter {
+		case 'q':
 			n = k.heads
+		case 'p':
+			n = k.pairs / 8
 		}
-		name += fmt.Sprintf("_%c%d", letter, n)
 		arguments += fmt.Sprintf(", %d", n)
+		if letter != 'p' || k.pairs != mostPairs {
+			name += fmt.Sprintf("_%c%d", letter, n)
+		}
 	}
 	return name, arguments
 }
@@ -59,6 +70,7 @@ type attentionChoice struct {
 	heads     int // maximum number of heads at once
 	splitFrom int // minimum number of positions for which the keys are split
 	tileFrom  int // minimum number of rows of a sequence for which tiles are used
+	pairs     int // maximum number of pairs of a tile
 }
 
 // forPages returns the pipelines of a type of KV pages. The pipelines of a type are made once.
@@ -97,7 +109,7 @@ func (m *maker) attention(template *attentionTemplate, t gguf.Type) (list []atte
 
 func (k *kernelSet) attentionFor(t gguf.Type, in, out int) attentionChoice {
 	few, many := k.geometry.find(Attention, t, in, out, 0), k.geometry.find(AttentionTile, t, in, out, 0)
-	return attentionChoice{in, out, few.Rows, few.From, many.From}
+	return attentionChoice{in, out, few.Rows, few.From, many.From, many.Rows}
 }
 
 func (k *pageKernels) choose(shape compute.AttentionShape) attentionChoice {
@@ -109,15 +121,20 @@ func (k *pageKernels) choose(shape compute.AttentionShape) attentionChoice {
 	return k.chosen[len(k.chosen)-1]
 }
 
-// tile returns the kernel for many rows of a sequence. ok is false if there is none, or if the
-// device does not allow its number of threads.
-func (k *pageKernels) tile(shape compute.AttentionShape) (a attentionKernel, ok bool) {
+// tile returns the kernel for many rows of a sequence, with at most the given number of pairs per
+// tile. ok is false if there is none whose number of threads the device allows.
+func (k *pageKernels) tile(shape compute.AttentionShape, pairs int) (found attentionKernel, ok bool) {
 	for _, a := range k.attentionTiles {
-		if shape.ValueDim <= 32*a.values {
-			return a, a.fits
+		if a.fits && shape.ValueDim <= 32*a.values && a.pairs <= pairs && (!ok || a.pairs > found.pairs) {
+			found, ok = a, true
 		}
 	}
-	return a, false
+	return found, ok
+}
+
+// room returns the threadgroup memory of attention_tile in bytes.
+func (a *attentionKernel) room() int {
+	return 4 * (max((64+a.pairs)*keyStride, scoresAt+a.pairs*scoreStride) + 9*a.pairs + 64)
 }
 
 // forRows returns the kernel for rows that are processed one by one, with at most maxHeads query

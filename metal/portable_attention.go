@@ -82,7 +82,7 @@ func (o *latents) portable(p *portable) {
 func (o *attention) portable(p *portable) {
 	chosen := o.cache.kernels.choose(o.shape)
 	few := o.dst.Rows
-	tile, ok := o.cache.kernels.tile(o.shape)
+	tile, ok := o.cache.kernels.tile(o.shape, chosen.pairs)
 	if ok && !p.kernels.plainTiles {
 		few = p.rowsBefore(chosen.tileFrom)
 	}
@@ -127,8 +127,8 @@ func (p *portable) attentionFew(o *attention, chosen attentionChoice, rows int) 
 // attentionTile records, in tiles, the attention of the last rows of the batch. The parameter from
 // is the index of the first of them, which must be the first row of a sequence.
 func (p *portable) attentionTile(o *attention, k attentionKernel, from int) {
-	tiles, n := p.pairTiles(o.shape.Heads/o.shape.KVHeads, from)
+	tiles, n := p.pairTiles(o.shape.Heads/o.shape.KVHeads, from, k.pairs)
 	a, in := o.args(), p.stored(o.cache, o.layer)
-	record(p.step, "attention", k.choose(p, o.aligned()), grid{x: n, y: o.shape.KVHeads, simdgroups: attentionGroups, shared: attentionTileBytes}, &a,
+	record(p.step, "attention", k.choose(p, o.aligned()), grid{x: n, y: o.shape.KVHeads, simdgroups: attentionGroups, shared: k.room()}, &a,
 		at(o.q), in.keys, in.values, in.slots, p.tables, tiles, into(o.dst), bind(o.shape.Sinks, at(o.q)))
 }

@@ -45,6 +45,7 @@ type step struct {
 
 	pairs                          Binding // tiles of attention for pairHeads heads per key head; they begin at row pairFrom
 	pairHeads, pairFrom, pairCount int
+	pairsPerTile                   int
 
 	states stateLists
 }

@@ -73,30 +73,31 @@ func (o *attention) args() attentionArgs {
 
 // pairTiles returns a list of tiles for the last rows of the batch, and the number of tiles. The
 // parameter from is the index of the first of these rows. A tile holds pairs of a row and one of
-// the heads that read the same keys. Calls with the same arguments in a step return the same list.
-func (s *step) pairTiles(heads, from int) (Binding, int) {
-	if s.pairHeads == heads && s.pairFrom == from {
+// the heads that read the same keys, as many as the parameter pairs at most. Calls with the same
+// arguments in a step return the same list.
+func (s *step) pairTiles(heads, from, pairs int) (Binding, int) {
+	if s.pairHeads == heads && s.pairFrom == from && s.pairsPerTile == pairs {
 		return s.pairs, s.pairCount
 	}
-	n := s.countPairTiles(heads, from)
+	n := s.countPairTiles(heads, from, pairs)
 	list, ints := s.take(3 * n)
 	i, row := 0, 0
 	for _, seq := range s.batch.Seqs {
-		for first := 0; row >= from && first < seq.Rows*heads; first += attentionPairs {
-			ints[i], ints[i+1], ints[i+2] = int32(row), int32(first), int32(min(attentionPairs, seq.Rows*heads-first))
+		for first := 0; row >= from && first < seq.Rows*heads; first += pairs {
+			ints[i], ints[i+1], ints[i+2] = int32(row), int32(first), int32(min(pairs, seq.Rows*heads-first))
 			i += 3
 		}
 		row += seq.Rows
 	}
-	s.pairs, s.pairHeads, s.pairFrom, s.pairCount = list, heads, from, n
+	s.pairs, s.pairHeads, s.pairFrom, s.pairsPerTile, s.pairCount = list, heads, from, pairs, n
 	return list, n
 }
 
-func (s *step) countPairTiles(heads, from int) (n int) {
+func (s *step) countPairTiles(heads, from, pairs int) (n int) {
 	row := 0
 	for _, seq := range s.batch.Seqs {
 		if row >= from {
-			n += (seq.Rows*heads + attentionPairs - 1) / attentionPairs
+			n += (seq.Rows*heads + pairs - 1) / pairs
 		}
 		row += seq.Rows
 	}

@@ -1,34 +1,34 @@
 // Attention of many rows of a sequence, such as a prompt, with simdgroup matrices. A threadgroup of
-// eight simdgroups processes 16 pairs, each of a row and a query head. All pairs of a threadgroup
-// read the keys of the same key head. It takes two blocks of 32 keys at a time.
+// eight simdgroups processes 16 or 32 pairs, each of a row and a query head. All pairs of a
+// threadgroup read the keys of the same key head. It takes two blocks of 32 keys at a time.
 #include "attention.h"
 
-// AttentionTile describes up to 16 pairs of a sequence. The pairs are numbered row by row.
+// AttentionTile describes consecutive pairs of a sequence. The pairs are numbered row by row.
 struct AttentionTile {
     uint row;    // first row of the sequence in the batch
     uint first;  // first pair
     uint count;
 };
 
-constant uint pairs = ATTENTION_PAIRS;
-constant uint stride = TILE_STRIDE;        // distance of rows of 32 values in threadgroup memory
-constant uint value_stride = VALUE_STRIDE; // distance of rows of 16 values
-constant uint score_stride = SCORE_STRIDE; // distance of rows of 64 scores
+constant uint key_stride = KEY_STRIDE;      // distance of rows of 64 values of keys in threadgroup memory
+constant uint score_stride = SCORE_STRIDE;  // distance of rows of 64 scores
+constant uint scores_at = SCORES_AT;        // where the scores begin, after the values that are staged
 
 // read_eight reads eight of a row's n values, from column d on. Past the end of the row they are
 // zeros.
 template <typename P>
 inline void read_eight(device const uchar* row, uint d, uint n, thread float* v) {
     UNROLL for (uint i = 0; i < 8; i += 4) {
+        float4 four = float4(0.0f);
         if (d + i + 4 <= n) {
-            float4 four = P::four(row, d + i);
-            v[i] = four.x;
-            v[i + 1] = four.y;
-            v[i + 2] = four.z;
-            v[i + 3] = four.w;
-        } else {
-            UNROLL for (uint j = i; j < i + 4; j++) v[j] = d + j < n ? P::at(row, d + j) : 0.0f;
+            four = P::four(row, d + i);
+        } else if (aligned_pages == 0) {
+            four = float4(d + i < n ? P::at(row, d + i) : 0.0f, d + i + 1 < n ? P::at(row, d + i + 1) : 0.0f, d + i + 2 < n ? P::at(row, d + i + 2) : 0.0f, 0.0f);
         }
+        v[i] = four.x;
+        v[i + 1] = four.y;
+        v[i + 2] = four.z;
+        v[i + 3] = four.w;
     }
 }
 
@@ -37,9 +37,27 @@ inline void stage_eight(thread const float* v, threadgroup float* to) {
     store_four(to + 4, v[4], v[5], v[6], v[7]);
 }
 
-// attention_tile supports values of up to 32·C dimensions, of which each simdgroup sums an eighth.
-// Grid: (tiles, key heads).
-template <typename P, uint C>
+// read_query reads n values of a query of which the parameter dims is the number, from d on. Past
+// its end they are zeros.
+template <uint N>
+inline void read_query(device const float* query, uint d, uint dims, thread float* x) {
+    UNROLL for (uint i = 0; i < N; i += 4) {
+        float4 four = float4(0.0f);
+        if (d + i + 4 <= dims) {
+            four = float4(*(device const packed_float4*)(query + d + i));
+        } else if (d + i < dims) {
+            four = float4(query[d + i], d + i + 1 < dims ? query[d + i + 1] : 0.0f, d + i + 2 < dims ? query[d + i + 2] : 0.0f, 0.0f);
+        }
+        x[i] = four.x;
+        x[i + 1] = four.y;
+        x[i + 2] = four.z;
+        x[i + 3] = four.w;
+    }
+}
+
+// attention_tile supports values of up to 32·C dimensions, of which each simdgroup sums an eighth,
+// and 8·M pairs. Between splits, the joined sums are in dst. Grid: (tiles, key heads).
+template <typename P, uint C, uint M>
 kernel void attention_tile(
     device const float* q [[buffer(0)]],
     device const uchar* keys [[buffer(1)]],
@@ -55,7 +73,11 @@ kernel void attention_tile(
     uint tid [[thread_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]]) {
-    constexpr uint mine = C / 2;  // the simdgroup's matrices of values
+    constexpr uint pairs = 8 * M, mine = C / 2;           // the simdgroup's matrices of values
+    constexpr uint wide = mine < 4 ? mine : 4;            // matrices of values that are staged at once
+    constexpr uint deep = 64 / wide;                      // their keys
+    constexpr uint value_stride = 8 * wide + 4;
+    constexpr uint per_query = 32 / M, some = 2 * M;      // threads that stage a query, and how many values each stages
     device const AttentionTile& tile = tiles[group.x];
     uint kv_head = group.y, per = args.heads / args.kv_heads;
     uint key_bytes = P::row_bytes(args.key_dim);
@@ -65,9 +87,9 @@ kernel void attention_tile(
     uint low = first_of(args, slots[tile.row + tile.first / per].position + 1);  // the first position to which any pair attends
     device const int* pages = tables + slots[last].pages;
 
-    threadgroup float* staged = shared;                   // [2][64 keys and then the pairs][stride], or [8][32][value_stride]
-    threadgroup float* scores = staged + 2 * 80 * stride; // [pairs][score_stride], then weights
-    threadgroup float* by = scores + pairs * score_stride;      // [2][pairs]
+    threadgroup float* staged = shared;                   // [64 keys and then the pairs][key_stride], parts of scores, or [8][deep][value_stride]
+    threadgroup float* scores = staged + scores_at;       // [pairs][score_stride], then weights
+    threadgroup float* by = shared + max((64 + pairs) * key_stride, scores_at + pairs * score_stride);  // [2][pairs]
     threadgroup float* split_m = by + 2 * pairs;                // [pairs], as are the next arrays
     threadgroup float* split_l = split_m + pairs;
     threadgroup float* joined_m = split_l + pairs;
@@ -77,9 +99,11 @@ kernel void attention_tile(
     threadgroup uint* sees = (threadgroup uint*)(join_g + pairs);  // [pairs]: position of the pair's row plus 1
     threadgroup uint* rows = sees + pairs;                         // [64]: page rows of two blocks of keys
 
-    // The row of the lane's two elements in an 8 by 8 matrix. Rows are pairs.
-    uint r = (lane / 4 & 4) + lane / 2 % 4;
-    uint own_pair = tile.first + min(tid / 16, tile.count - 1);  // the pair whose query the thread stages
+    // The row and the first column of the lane's two elements in an 8 by 8 matrix. Rows are pairs.
+    uint r = (lane / 4 & 4) + lane / 2 % 4, column = (lane / 4 & 2) * 2 + lane % 2 * 2;
+    // The simdgroup computes one of the four parts of the scores of half of the keys.
+    uint part = simdgroup % 4, half_of = simdgroup / 4;
+    uint own_pair = tile.first + min(tid / per_query, tile.count - 1);  // the pair whose query the thread stages
     device const float* query = q + (tile.row + own_pair / per) * args.q_stride + (kv_head * per + own_pair % per) * args.key_dim;
     if (tid < pairs) {
         uint pair = tile.first + min(tid, tile.count - 1);
@@ -87,19 +111,15 @@ kernel void attention_tile(
         joined_m[tid] = -INFINITY;
         joined_l[tid] = 0;
     }
-    simdgroup_float8x8 total[2][mine], sums[2][mine];
-    UNROLL for (uint c = 0; c < mine; c++) {
-        total[0][c] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
-        total[1][c] = total[0][c];
-    }
-    for (uint split = low / split_keys * split_keys; split < n; split += split_keys) {
+    uint begin = low / split_keys * split_keys;
+    for (uint split = begin; split < n; split += split_keys) {
         if (tid < pairs) {
             split_m[tid] = -INFINITY;
             split_l[tid] = 0;
         }
+        simdgroup_float8x8 sums[M][mine];
         UNROLL for (uint c = 0; c < mine; c++) {
-            sums[0][c] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
-            sums[1][c] = sums[0][c];
+            UNROLL for (uint m = 0; m < M; m++) sums[m][c] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
         }
         uint end = min(split + split_keys, n);
         for (uint first = max(split, low / 32 * 32); first < end; first += 64) {
@@ -109,55 +129,72 @@ kernel void attention_tile(
                 uint p = clamp(first + tid, low, n - 1);  // positions to which no pair attends get weight 0
                 rows[tid] = page_row(uint(pages[p / args.page_size]) * args.page_size + p % args.page_size, kv_head, args.kv_heads, args.page_size);
             }
-            // Scores: each simdgroup computes the scores of eight keys, in four parts.
-            simdgroup_float8x8 parts[2][4], a, b;
-            UNROLL for (uint i = 0; i < 4; i++) {
-                parts[0][i] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
-                parts[1][i] = parts[0][i];
+            simdgroup_float8x8 parts[M][4];
+            UNROLL for (uint j = 0; j < 4; j++) {
+                UNROLL for (uint m = 0; m < M; m++) parts[m][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
-            // The thread stages eight values of a key and two of a query. It reads the next ones
-            // while those before are multiplied, and stages them in the other half of the memory.
+            // The thread stages 16 values of a key and some of a query, and reads the next ones
+            // while those before are multiplied.
             device const uchar* key = keys + ulong(rows[tid / 4]) * key_bytes;
-            uint from_key = tid % 4 * 8, from_query = tid % 16 * 2;
-            float k[8], x[2];
+            uint from_key = tid % 4 * 8, from_query = tid % per_query * some;
+            float k[16], x[some];
             read_eight<P>(key, from_key, args.key_dim, k);
-            UNROLL for (uint i = 0; i < 2; i++) x[i] = from_query + i < args.key_dim ? query[from_query + i] : 0.0f;
-            for (uint d = 0; d < args.key_dim; d += 32) {
-                threadgroup float* half_of = staged + d / 32 % 2 * 80 * stride;
-                stage_eight(k, half_of + tid / 4 * stride + from_key);
-                UNROLL for (uint i = 0; i < 2; i++) half_of[(64 + tid / 16) * stride + from_query + i] = x[i];
-                threadgroup_barrier(mem_flags::mem_threadgroup);
-                if (d + 32 < args.key_dim) {
-                    read_eight<P>(key, d + 32 + from_key, args.key_dim, k);
-                    UNROLL for (uint i = 0; i < 2; i++) x[i] = d + 32 + from_query + i < args.key_dim ? query[d + 32 + from_query + i] : 0.0f;
+            read_eight<P>(key, from_key + 32, args.key_dim, k + 8);
+            read_query<some>(query, from_query, args.key_dim, x);
+            for (uint d = 0; d < args.key_dim; d += 64) {
+                stage_eight(k, staged + tid / 4 * key_stride + from_key);
+                stage_eight(k + 8, staged + tid / 4 * key_stride + from_key + 32);
+                UNROLL for (uint i = 0; i < some; i += 4) {
+                    store_four(staged + (64 + tid / per_query) * key_stride + from_query + i, x[i], x[i + 1], x[i + 2], x[i + 3]);
                 }
-                UNROLL for (uint i = 0; i < 4; i++) {
-                    if (d + 8 * i < args.key_dim) {
-                        simdgroup_load(b, half_of + simdgroup * 8 * stride + 8 * i, stride, ulong2(0, 0), true);
-                        simdgroup_load(a, half_of + 64 * stride + 8 * i, stride);
-                        simdgroup_multiply_accumulate(parts[0][i], a, b, parts[0][i]);
-                        simdgroup_load(a, half_of + 72 * stride + 8 * i, stride);
-                        simdgroup_multiply_accumulate(parts[1][i], a, b, parts[1][i]);
+                threadgroup_barrier(mem_flags::mem_threadgroup);
+                if (d + 64 < args.key_dim) {
+                    read_eight<P>(key, d + 64 + from_key, args.key_dim, k);
+                    read_eight<P>(key, d + 96 + from_key, args.key_dim, k + 8);
+                    read_query<some>(query, d + 64 + from_query, args.key_dim, x);
+                }
+                UNROLL for (uint i = 0; i < 64; i += 32) {
+                    uint at = i + 8 * part;
+                    if (d + at < args.key_dim) {
+                        simdgroup_float8x8 a[M], b;
+                        UNROLL for (uint m = 0; m < M; m++) simdgroup_load(a[m], staged + (64 + 8 * m) * key_stride + at, key_stride);
+                        UNROLL for (uint j = 0; j < 4; j++) {
+                            simdgroup_load(b, staged + (32 * half_of + 8 * j) * key_stride + at, key_stride, ulong2(0, 0), true);
+                            UNROLL for (uint m = 0; m < M; m++) simdgroup_multiply_accumulate(parts[m][j], a[m], b, parts[m][j]);
+                        }
                     }
                 }
+                threadgroup_barrier(mem_flags::mem_threadgroup);
             }
-            UNROLL for (uint i = 0; i < 2; i++) {
-                UNROLL for (uint j = 0; j < 2; j++) {
-                    parts[i][0].thread_elements()[j] = (parts[i][0].thread_elements()[j] + parts[i][1].thread_elements()[j]) +
-                        (parts[i][2].thread_elements()[j] + parts[i][3].thread_elements()[j]);
+            // Parts 1 and 3 are added to parts 0 and 2, and these to each other.
+            for (uint step = 1; step < 3; step++) {
+                threadgroup float* exchanged = staged + (2 * half_of + (step == 1 ? part / 2 : 0)) * M * 256 + 2 * lane;
+                if (part % (2 * step) == step) {
+                    UNROLL for (uint i = 0; i < 4 * M; i++) {
+                        UNROLL for (uint j = 0; j < 2; j++) exchanged[64 * i + j] = parts[i / 4][i % 4].thread_elements()[j];
+                    }
                 }
-                simdgroup_store(parts[i][0], scores + 8 * i * score_stride + simdgroup * 8, score_stride);
+                threadgroup_barrier(mem_flags::mem_threadgroup);
+                if (part % (2 * step) == 0) {
+                    UNROLL for (uint i = 0; i < 4 * M; i++) {
+                        UNROLL for (uint j = 0; j < 2; j++) parts[i / 4][i % 4].thread_elements()[j] += exchanged[64 * i + j];
+                    }
+                }
+                threadgroup_barrier(mem_flags::mem_threadgroup);
+            }
+            if (part == 0) {
+                UNROLL for (uint i = 0; i < 4 * M; i++) simdgroup_store(parts[i / 4][i % 4], scores + i / 4 * 8 * score_stride + 32 * half_of + i % 4 * 8, score_stride);
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
-            // Weights: each simdgroup computes the weights of two pairs.
-            for (uint i = 2 * simdgroup; i < 2 * simdgroup + 2; i++) {
+            // Weights: each simdgroup computes the weights of M pairs.
+            for (uint i = M * simdgroup; i < M * simdgroup + M; i++) {
                 uint from = first_of(args, sees[i]);
                 for (uint block = 0; block < blocks; block++) {
                     float weight = 0;
-                    uint begin = first + 32 * block, p = begin + lane;
+                    uint start = first + 32 * block, p = start + lane;
                     threadgroup float* score = scores + i * score_stride + 32 * block + lane;
-                    if (begin < sees[i] && begin + 32 > from) {
+                    if (start < sees[i] && start + 32 > from) {
                         float s = p < sees[i] && p >= from ? *score * args.scale : -INFINITY;
                         float m = split_m[i], l = split_l[i], larger = max(m, simd_max(s)), f = exp(m - larger);
                         weight = exp(s - larger);
@@ -176,38 +213,40 @@ kernel void attention_tile(
                 }
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
-            // Values: each simdgroup adds up 8·mine dimensions of the values.
-            threadgroup float* own = staged + simdgroup * 32 * value_stride;
+            // Values: each simdgroup adds up 8·mine dimensions of the values. A lane stages 16
+            // values of a key at a time, and reads the next ones while those before are multiplied.
+            threadgroup float* own = staged + simdgroup * deep * value_stride;
+            uint from_value = simdgroup * mine * 8 + lane / deep * 16;
             for (uint block = 0; block < blocks; block++) {
-                float f0 = by[block * pairs + r], f1 = by[block * pairs + 8 + r];
-                device const uchar* row = values + ulong(rows[32 * block + lane]) * value_bytes;
-                threadgroup const float* weights = scores + 32 * block;
-                UNROLL for (uint c = 0; c < mine; c++) {
-                    UNROLL for (uint j = 0; j < 2; j++) {
-                        sums[0][c].thread_elements()[j] *= f0;
-                        sums[1][c].thread_elements()[j] *= f1;
+                UNROLL for (uint m = 0; m < M; m++) {
+                    float f = by[block * pairs + 8 * m + r];
+                    UNROLL for (uint c = 0; c < mine; c++) {
+                        UNROLL for (uint j = 0; j < 2; j++) sums[m][c].thread_elements()[j] *= f;
                     }
                 }
+                device const uchar* row = values + ulong(rows[32 * block + lane % deep]) * value_bytes;
                 float v[16];
-                UNROLL for (uint i = 0; i < 16; i += 8) read_eight<P>(row, simdgroup * mine * 8 + i, args.value_dim, v + i);
-                UNROLL for (uint c = 0; c < mine; c += 2) {
-                    uint d = (simdgroup * mine + c) * 8;
-                    if (d < args.value_dim) {
+                UNROLL for (uint i = 0; i < 16; i += 8) read_eight<P>(row, from_value + i, args.value_dim, v + i);
+                for (uint from = 0; from < 32; from += deep) {
+                    threadgroup const float* weights = scores + 32 * block + from;
+                    UNROLL for (uint c = 0; c < mine; c += wide) {
                         simdgroup_barrier(mem_flags::mem_threadgroup);
-                        stage_eight(v, own + lane * value_stride);
-                        stage_eight(v + 8, own + lane * value_stride + 8);
+                        UNROLL for (uint i = 0; i < 16; i += 8) stage_eight(v + i, own + lane % deep * value_stride + lane / deep * 16 + i);
                         simdgroup_barrier(mem_flags::mem_threadgroup);
-                        if (c + 2 < mine) {
-                            UNROLL for (uint i = 0; i < 16; i += 8) read_eight<P>(row, d + 16 + i, args.value_dim, v + i);
+                        if (c + wide < mine) {
+                            UNROLL for (uint i = 0; i < 16; i += 8) read_eight<P>(row, from_value + 8 * (c + wide) + i, args.value_dim, v + i);
+                        } else if (from + deep < 32) {
+                            row = values + ulong(rows[32 * block + from + deep + lane % deep]) * value_bytes;
+                            UNROLL for (uint i = 0; i < 16; i += 8) read_eight<P>(row, from_value + i, args.value_dim, v + i);
                         }
-                        UNROLL for (uint k = 0; k < 32; k += 8) {
-                            simdgroup_float8x8 a1;
-                            simdgroup_load(a, weights + k, score_stride);
-                            simdgroup_load(a1, weights + 8 * score_stride + k, score_stride);
-                            UNROLL for (uint i = 0; i < 2; i++) {
-                                simdgroup_load(b, own + k * value_stride + 8 * i, value_stride);
-                                simdgroup_multiply_accumulate(sums[0][c + i], a, b, sums[0][c + i]);
-                                simdgroup_multiply_accumulate(sums[1][c + i], a1, b, sums[1][c + i]);
+                        if ((simdgroup * mine + c) * 8 < args.value_dim) {
+                            for (uint k = 0; k < deep; k += 8) {
+                                simdgroup_float8x8 a[M], b;
+                                UNROLL for (uint m = 0; m < M; m++) simdgroup_load(a[m], weights + 8 * m * score_stride + k, score_stride);
+                                UNROLL for (uint i = 0; i < wide; i++) {
+                                    simdgroup_load(b, own + k * value_stride + 8 * i, value_stride);
+                                    UNROLL for (uint m = 0; m < M; m++) simdgroup_multiply_accumulate(sums[m][c + i], a[m], b, sums[m][c + i]);
+                                }
                             }
                         }
                     }
@@ -227,29 +266,20 @@ kernel void attention_tile(
             join_g[tid] = f.y;
         }
         threadgroup_barrier(mem_flags::mem_threadgroup);
-        UNROLL for (uint c = 0; c < mine; c++) {
-            UNROLL for (uint j = 0; j < 2; j++) {
-                total[0][c].thread_elements()[j] = fma(total[0][c].thread_elements()[j], join_f[r], sums[0][c].thread_elements()[j] * join_g[r]);
-                total[1][c].thread_elements()[j] = fma(total[1][c].thread_elements()[j], join_f[8 + r], sums[1][c].thread_elements()[j] * join_g[8 + r]);
-            }
-        }
-    }
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    threadgroup float* own = staged + simdgroup * 32 * value_stride;
-    UNROLL for (uint c = 0; c < mine; c += 2) {
-        uint d = (simdgroup * mine + c) * 8 + lane % 16;
-        if (d - lane % 16 < args.value_dim) {
-            simdgroup_barrier(mem_flags::mem_threadgroup);
-            UNROLL for (uint i = 0; i < 2; i++) {
-                simdgroup_store(total[0][c + i], own + 8 * i, value_stride);
-                simdgroup_store(total[1][c + i], own + 8 * value_stride + 8 * i, value_stride);
-            }
-            simdgroup_barrier(mem_flags::mem_threadgroup);
-            for (uint i = lane / 16; i < tile.count; i += 2) {
-                uint pair = tile.first + i;
-                float l = joined_l[i], m = joined_m[i], f = sink_factor(args, sinks, kv_head * per + pair % per, m, l);
-                device float* to = dst + (tile.row + pair / per) * args.dst_stride + (kv_head * per + pair % per) * args.value_dim;
-                if (d < args.value_dim) to[d] = own[i * value_stride + lane % 16] * f / l;
+        UNROLL for (uint m = 0; m < M; m++) {
+            uint i = 8 * m + r, pair = tile.first + i, head = kv_head * per + pair % per;
+            if (i < tile.count) {
+                device float* to = dst + (tile.row + pair / per) * args.dst_stride + head * args.value_dim;
+                float high = joined_m[i], all = joined_l[i], f = join_f[i], g = join_g[i], factor = sink_factor(args, sinks, head, high, all);
+                UNROLL for (uint c = 0; c < mine; c++) {
+                    UNROLL for (uint j = 0; j < 2; j++) {
+                        uint d = (simdgroup * mine + c) * 8 + column + j;
+                        if (d < args.value_dim) {
+                            float total = fma(split == begin ? 0.0f : to[d], f, sums[m][c].thread_elements()[j] * g);
+                            to[d] = split + split_keys < n ? total : total * factor / all;
+                        }
+                    }
+                }
             }
         }
     }
