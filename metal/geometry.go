@@ -67,11 +67,11 @@ type variants struct {
 var (
 	fewGroups    = []int{1, 2, 4, 8}
 	kernelShapes = map[string]variants{
-		Product:         {rows: map[int][]int{1: {1, 2, 4}, 2: {1, 2}, 4: {1, 2}, 8: {1, 2}}, simdgroups: fewGroups},
-		GatedProduct:    {rows: map[int][]int{1: {1, 2, 4}, 2: {1, 2}, 4: {1, 2}, 8: {1, 2}}, simdgroups: fewGroups},
-		Absorb:          {rows: map[int][]int{1: {1, 2, 4}, 8: {1, 2}}, simdgroups: fewGroups},
-		GatedExperts:    {rows: map[int][]int{1: {1, 2, 4}, 2: {1, 2}, 4: {1, 2}}, simdgroups: fewGroups},
-		ExpertsDown:     {rows: map[int][]int{2: {1, 2}, 4: {1, 2}}, simdgroups: fewGroups},
+		Product:         {rows: map[int][]int{1: {1, 2, 4}, 2: {1, 2}, 4: {1, 2, 4}, 8: {1, 2, 4}}, simdgroups: fewGroups},
+		GatedProduct:    {rows: map[int][]int{1: {1, 2, 4}, 2: {1, 2}, 4: {1, 2, 4}, 8: {1, 2, 4}}, simdgroups: fewGroups},
+		Absorb:          {rows: map[int][]int{1: {1, 2, 4}, 8: {1, 2, 4}}, simdgroups: fewGroups},
+		GatedExperts:    {rows: map[int][]int{1: {1, 2, 4}, 2: {1, 2}, 4: {1, 2, 4}}, simdgroups: fewGroups},
+		ExpertsDown:     {rows: map[int][]int{2: {1, 2}, 4: {1, 2, 4}}, simdgroups: fewGroups},
 		ExpertsAdd:      {rows: map[int][]int{1: {1, 2, 4}}, simdgroups: fewGroups},
 		ProductTile:     {rows: map[int][]int{0: {32, 64}}, tile: []int{32, 64}, from: true},
 		GatedTile:       {rows: map[int][]int{0: {32, 64}}, tile: []int{32, 64}, from: true},
