@@ -74,7 +74,9 @@ func TestAPanicAfterAPanic(t *testing.T) {
 	m := newManual(t, setup{path: microLlama})
 	l := m.loop
 	l.planner.running = []*sequence{{rows: 1}} // without a request
+	l.guides.seqs = []*sequence{{guide: &guide{}, request: &request{}}}
 	require.False(t, l.recover(errors.New("the first panic")))
+	require.Empty(t, l.guides.seqs, "no mask of the step is waited for later")
 	require.ErrorContains(t, l.err, "nil pointer")
 	require.ErrorIs(t, l.err, generation.ErrEngineFailed)
 	select {
