@@ -242,16 +242,24 @@ func (p *planner) fits(s *sequence, preempt int) bool {
 	return true
 }
 
-// chunkPages returns how many pages the prompts' rows need at most in sliding groups in one step,
-// the waiting prompt's included.
+// chunkPages returns how many pages prompts need at most in one step, the waiting prompt included,
+// in addition to what they need while they generate: those for rows of sliding groups that are
+// still computed while the window before the first of them is needed.
 func (p *planner) chunkPages(s *sequence, groups cache.Groups) int {
-	rows, prompts := min(p.prefillChunk, s.left()), 1
+	size := p.pool.PageSize()
+	pages, rows, prompts := 0, 0, 0
+	add := func(q *sequence) {
+		chunk := min(p.prefillChunk, q.left())
+		pages += groups.Pages(q.length(), chunk, size) - groups.Pages(q.length(), 1, size)
+		rows, prompts = rows+chunk, prompts+1
+	}
+	add(s)
 	for _, r := range p.running {
 		if !r.decodes() {
-			rows, prompts = rows+min(p.prefillChunk, r.left()), prompts+1
+			add(r)
 		}
 	}
-	return groups.Sliding * (min(rows, p.limits.Rows)/p.pool.PageSize() + prompts)
+	return min(pages, groups.Sliding*(min(rows, p.limits.Rows)/size+prompts))
 }
 
 // steps returns the number of tokens that a sequence is expected to generate before it ends. The

@@ -265,8 +265,8 @@ func TestStepsForgetSequences(t *testing.T) {
 	}
 }
 
-// In groups of layers that slide, the prompts of a step need a page for each page of their rows,
-// and one more each.
+// In groups of layers that slide, the rows of a prompt in one step need pages beyond those of a
+// window, but no more than the prompt has, and no more than the rows of all prompts in a step.
 func TestPagesOfPromptsInAStep(t *testing.T) {
 	t.Parallel()
 	prompting := func(left int) *sequence {
@@ -278,11 +278,34 @@ func TestPagesOfPromptsInAStep(t *testing.T) {
 		sliding, left int
 		rows, want    int
 	}{
-		{nil, 0, 5, 100, 0}, {nil, 1, 3, 100, 1}, {nil, 1, 4, 100, 2}, {nil, 2, 4, 100, 4}, {nil, 1, 50, 100, 3}, // a chunk has 8 rows
-		{[]*sequence{prompting(20)}, 1, 5, 100, 13/4 + 2}, {[]*sequence{prompting(20)}, 1, 5, 10, 10/4 + 2}, {[]*sequence{prompting(2), decoding}, 1, 2, 100, 1 + 2},
+		// A generating sequence has at most 2 pages, and one that computes a chunk of 8 rows has 4.
+		{nil, 0, 50, 100, 0}, {nil, 1, 8, 100, 0}, {nil, 1, 9, 100, 1}, {nil, 1, 13, 100, 2}, {nil, 1, 50, 100, 2}, {nil, 2, 50, 100, 4},
+		{[]*sequence{prompting(20)}, 1, 50, 100, 4}, {[]*sequence{prompting(20)}, 1, 50, 4, 1 + 2}, {[]*sequence{prompting(8), decoding}, 1, 50, 100, 2},
 	} {
 		p := planner{running: c.running, prefillChunk: 8, limits: model.Limits{Rows: c.rows}, pool: cache.NewPool(4, 4, cache.Groups{})}
-		require.Equal(t, c.want, p.chunkPages(prompting(c.left), cache.Groups{Sliding: c.sliding}), "%+v", c)
+		require.Equal(t, c.want, p.chunkPages(prompting(c.left), cache.Groups{Full: 1, Sliding: c.sliding, Window: 4}), "%+v", c)
+	}
+}
+
+// As many sequences run together as the cache was made for: it has pages for one whose prompt is
+// computed in chunks, and for the others while they generate.
+func TestAsManySequencesRunAsTheCacheIsFor(t *testing.T) {
+	t.Parallel()
+	for _, groups := range []cache.Groups{{}, {Full: 1, Sliding: 1, Window: 128}, {Full: 2, Sliding: 3, Window: 120}} {
+		for _, n := range []int{2, 16, 64} {
+			const size, prompt, answer, chunk = 16, 128, 64, 512
+			context := prompt + answer
+			p := planner{
+				pool:         cache.NewPool(groups.Pages(context, chunk, size)+(n-1)*groups.Pages(context, 1, size), size, groups),
+				maxSequences: n, limits: model.Limits{Context: context, Rows: 2048}, prefillChunk: chunk,
+			}
+			for i := range n - 1 {
+				p.holding(int32(i), prompt, 1, answer-1)
+			}
+			s := &sequence{request: &request{prompt: append([]int32{-1}, ascending(prompt-1)...), limit: context}}
+			s.tokens = s.request.prompt
+			require.True(t, p.fits(s, 0), "%d sequences, %+v", n, groups)
+		}
 	}
 }
 

@@ -59,7 +59,16 @@ func TestWhatFits(t *testing.T) {
 
 		type one struct{ steps, now, has, frees int }
 		all := []one{{min(128, s.request.limit-s.length()), s.length(), p.pool.Held(p.pool.Prefix(s.tokens)), 0}}
-		available, rows, prompts := p.pool.Available(), min(p.prefillChunk, s.length()), 1
+		available, rows, prompts, chunks := p.pool.Available(), 0, 0, 0
+		// A step with several rows of a prompt needs the window before each of them, but no more
+		// pages than the prompt has.
+		prefills := func(s *sequence) {
+			chunk := min(p.prefillChunk, s.left())
+			rows, prompts = rows+chunk, prompts+1
+			all := (s.length() + size - 1) / size
+			chunks += min(all, (groups.Window+chunk-2+size-1)/size+1) - min(all, (groups.Window-1+size-1)/size+1)
+		}
+		prefills(s)
 		for i, r := range p.running {
 			own := r.table.Held() - r.table.Adopted()
 			if i < preempt {
@@ -68,7 +77,7 @@ func TestWhatFits(t *testing.T) {
 				all = append(all, one{min(128, r.request.limit-r.length()), r.length(), r.table.Held(), own})
 			}
 			if len(r.answer()) == 0 || r.left() != 1 {
-				rows, prompts = rows+min(p.prefillChunk, r.left()), prompts+1
+				prefills(r)
 			}
 		}
 		window := (groups.Window-1+size-1)/size + 1 // pages of one sequence in a sliding group
@@ -90,7 +99,7 @@ func TestWhatFits(t *testing.T) {
 			}
 			needed += max(1, groups.Full)*min(positions/size+n, n*context/size) + groups.Sliding*min(windowed/size+n, n*window)
 			if n == len(all) {
-				needed += groups.Sliding * (min(rows, p.limits.Rows)/size + prompts)
+				needed += groups.Sliding * min(chunks, min(rows, p.limits.Rows)/size+prompts)
 			}
 			want = want && needed <= free
 		}
