@@ -68,7 +68,7 @@ func Measure(m model.Model, limits model.Limits) (*Steps, error) {
 	for _, n := range rows {
 		batches = append(batches, trunkOnly(n, vocab))
 	}
-	seconds, err := forward(m, batches)
+	seconds, err := decode(m, batches)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func Measure(m model.Model, limits model.Limits) (*Steps, error) {
 		if before > slowest.Seconds() {
 			break
 		}
-		larger, err := forward(m, []*compute.Batch{trunkOnly(n, vocab)})
+		larger, err := decode(m, []*compute.Batch{trunkOnly(n, vocab)})
 		if err != nil {
 			return nil, err
 		}
@@ -112,13 +112,13 @@ type groupedModel struct {
 	further int
 }
 
-func (m *groupedModel) Forward(b *compute.Batch) ([][]float32, error) {
+func (m *groupedModel) Decode(b *compute.Batch, n int) error {
 	for i := range b.Seqs {
 		if seq := &b.Seqs[i]; seq.Further == nil {
 			seq.Further = slices.Repeat([][]int32{seq.Pages}, m.further)
 		}
 	}
-	return m.Model.Forward(b)
+	return m.Model.Decode(b, n)
 }
 
 // affordable returns the numbers of rows to measure, up to limit, after one rough measurement of
@@ -134,7 +134,7 @@ func affordable(m model.Model, limit int) ([]int, error) {
 			continue
 		}
 		start := time.Now()
-		if _, err := m.Forward(FirstTokens(n, m.Config().Vocab)); err != nil {
+		if err := m.Decode(FirstTokens(n, m.Config().Vocab), 1); err != nil {
 			return nil, fmt.Errorf("measure the cost of steps: %w", err)
 		}
 		took := time.Since(start)
@@ -166,7 +166,7 @@ func (s *Steps) measureReads(m model.Model, limits model.Limits) error {
 		return nil
 	}
 	near, far := chunkAt(0, n, limits.PageSize), chunkAt(from, n, limits.PageSize)
-	seconds, err := forward(m, []*compute.Batch{near, far})
+	seconds, err := decode(m, []*compute.Batch{near, far})
 	if err != nil {
 		return err
 	}
@@ -174,12 +174,14 @@ func (s *Steps) measureReads(m model.Model, limits model.Limits) error {
 	return nil
 }
 
-func forward(m model.Model, batches []*compute.Batch) ([]float64, error) {
+// decode returns the durations of steps, in seconds. As in steps that generate, the logits are not
+// read from the device: on some devices, that takes longer than the step.
+func decode(m model.Model, batches []*compute.Batch) ([]float64, error) {
 	rows := make([]int, len(batches))
 	for i, b := range batches {
 		rows[i] = len(b.Tokens)
 	}
-	seconds, err := fastest(rows, func(i int) error { _, err := m.Forward(batches[i]); return err })
+	seconds, err := fastest(rows, func(i int) error { return m.Decode(batches[i], 1) })
 	if err != nil {
 		return nil, fmt.Errorf("measure the cost of steps: %w", err)
 	}

@@ -21,23 +21,23 @@ type timed struct {
 	model.Model
 	config  model.Config
 	took    func(b *compute.Batch) time.Duration
-	batches []compute.Batch // what Forward got
+	batches []compute.Batch // what Decode got
 	failing int             // number of the call that fails, from 1 on; 0 for none
 }
 
 func (m *timed) Config() model.Config { return m.config }
 
-func (m *timed) Forward(b *compute.Batch) ([][]float32, error) {
+func (m *timed) Decode(b *compute.Batch, _ int) error {
 	c := *b
 	c.Positions, c.Seqs = slices.Clone(b.Positions), slices.Clone(b.Seqs)
 	m.batches = append(m.batches, c)
 	if len(m.batches) == m.failing {
-		return nil, errBroken
+		return errBroken
 	}
 	if m.took != nil {
 		<-time.After(m.took(b))
 	}
-	return nil, nil
+	return nil
 }
 
 // affine takes base, and each for every row.
@@ -302,16 +302,14 @@ func TestBatchesOfFirstTokens(t *testing.T) {
 	require.Equal(t, 3, tables.Full+tables.Sliding)
 	batch := FirstTokens(2, 100)
 	batch.Seqs[1].Further = [][]int32{{7}, {8}}
-	_, err := grouped(m, limits).Forward(batch)
-	require.NoError(t, err)
+	require.NoError(t, grouped(m, limits).Decode(batch, 1))
 	require.Equal(t, [][]int32{{0}, {0}}, m.batches[0].Seqs[0].Further)
 	require.Equal(t, [][]int32{{7}, {8}}, m.batches[0].Seqs[1].Further)
 
 	m = &timed{config: model.Config{States: compute.StateShape{Layers: 1}}}
 	states := recurrent(m, limits)
 	for _, b := range []*compute.Batch{FirstTokens(2, 100), FirstTokens(5, 100), chunkAt(64, 3, 16)} {
-		_, err := states.Forward(b)
-		require.NoError(t, err)
+		require.NoError(t, states.Decode(b, 1))
 	}
 	generated, joined, prompt := m.batches[0], m.batches[1], m.batches[2]
 	require.Equal(t, []compute.Seq{

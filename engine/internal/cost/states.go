@@ -18,14 +18,14 @@ type recurrentModel struct {
 	slots int
 }
 
-// Forward gives each sequence a state. Sequences of one row that are more than the slots become
+// Decode gives each sequence a state. Sequences of one row that are more than the slots become
 // prompts of several rows.
-func (m *recurrentModel) Forward(b *compute.Batch) ([][]float32, error) {
-	if n := len(b.Seqs); n > m.slots {
+func (m *recurrentModel) Decode(b *compute.Batch, n int) error {
+	if all := len(b.Seqs); all > m.slots {
 		joined := *b
-		joined.Positions, joined.Seqs = make([]int32, n), make([]compute.Seq, m.slots)
+		joined.Positions, joined.Seqs = make([]int32, all), make([]compute.Seq, m.slots)
 		for i := range joined.Seqs {
-			from, to := n*i/m.slots, n*(i+1)/m.slots
+			from, to := all*i/m.slots, all*(i+1)/m.slots
 			seq := &joined.Seqs[i]
 			seq.Rows = to - from
 			for r := range seq.Rows {
@@ -43,5 +43,5 @@ func (m *recurrentModel) Forward(b *compute.Batch) ([][]float32, error) {
 			b.Seqs[i].State = compute.SeqState{From: i, Slot: i} // generated tokens
 		}
 	}
-	return m.Model.Forward(b)
+	return m.Model.Decode(b, n)
 }
