@@ -291,6 +291,9 @@ func (d *Device) free() error {
 	for _, g := range d.queue.graphs.all {
 		add(d.destroy(g))
 	}
+	for _, p := range d.queue.graphs.patterns.all {
+		add(p.destroy(d))
+	}
 	for i := range d.buffers {
 		if d.buffers[i].address != 0 {
 			add(d.release(&d.buffers[i]))

@@ -54,6 +54,7 @@ const (
 	cuGraphLaunch
 	cuGraphExecDestroy
 	cuGraphAddDependencies
+	cuGraphExecKernelNodeSetParams
 	functionCount
 )
 
@@ -72,7 +73,7 @@ var functions = [functionCount]string{
 	cuEventSynchronize: "cuEventSynchronize", cuEventElapsedTime: "cuEventElapsedTime", cuLaunchKernel: "cuLaunchKernel",
 	cuGraphCreate: "cuGraphCreate", cuGraphDestroy: "cuGraphDestroy", cuGraphAddKernelNode: "cuGraphAddKernelNode",
 	cuGraphInstantiate: "cuGraphInstantiateWithFlags", cuGraphLaunch: "cuGraphLaunch", cuGraphExecDestroy: "cuGraphExecDestroy",
-	cuGraphAddDependencies: "cuGraphAddDependencies_v2",
+	cuGraphAddDependencies: "cuGraphAddDependencies_v2", cuGraphExecKernelNodeSetParams: "cuGraphExecKernelNodeSetParams",
 }
 
 // Attributes of devices and functions: CUdevice_attribute and CUfunction_attribute.

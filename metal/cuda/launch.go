@@ -65,6 +65,21 @@ func (l launches) next() (h *launchHeader, parameters, rest launches) {
 	return h, l[launchHeaderBytes:end], l[(end+7)&^7:]
 }
 
+// barriers appends, for each launch, whether it has a barrier.
+func (l launches) barriers(dst []byte) []byte {
+	for len(l) > 0 {
+		var h *launchHeader
+		h, _, l = l.next()
+		dst = append(dst, byte(h.barrier))
+	}
+	return dst
+}
+
+// equal reports whether two launches, apart from their parameters, are the same to the GPU.
+func (h *launchHeader) equal(other *launchHeader) bool {
+	return h.function == other.function && h.groups == other.groups && h.threads == other.threads && h.shared == other.shared
+}
+
 // begins reports whether the first launch has a barrier.
 func (l launches) begins() bool { return (*launchHeader)(unsafe.Pointer(&l[0])).barrier != 0 }
 

@@ -56,9 +56,9 @@ func (d *Device) openQueue(graphLaunches int) error {
 	return nil
 }
 
-// Submit implements metal.Device. The first time that a list of dispatches is submitted, its
-// dispatches run one after another. When the same list is submitted again, dispatches without a
-// barrier run concurrently with the dispatches before them; see graph.go.
+// Submit implements metal.Device. If the barriers of the list of dispatches are those of an earlier
+// one, dispatches without a barrier run concurrently with the dispatches before them; see graph.go
+// and patterns.go. Otherwise, the dispatches run one after another.
 func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	q := &d.queue
 	if q.submitted-q.waited == maxInFlight {
@@ -116,10 +116,10 @@ func (d *Device) launchAll() error {
 	for i := range q.work {
 		q.launches = q.launches.add(d, &q.work[i], i)
 	}
-	var known *graph
+	var exec uintptr
 	if !d.debug {
 		var err error
-		if known, err = q.graphs.find(d, q.launches, len(q.work)); err != nil {
+		if exec, err = q.graphs.find(d, q.launches, len(q.work)); err != nil {
 			return fmt.Errorf("make a graph of %d launches: %w", len(q.work), err)
 		}
 	}
@@ -128,8 +128,8 @@ func (d *Device) launchAll() error {
 		return err
 	}
 	var err error
-	if known != nil {
-		err = d.driver.call(cuGraphLaunch, known.exec, d.stream)
+	if exec != 0 {
+		err = d.driver.call(cuGraphLaunch, exec, d.stream)
 	} else {
 		err = d.launch(q.launches, q.work)
 	}
