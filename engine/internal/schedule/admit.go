@@ -74,6 +74,7 @@ func (p *planner) admit() {
 		if f := &s.request.figures; f.admitted.IsZero() {
 			f.admitted = time.Now()
 		}
+		p.successions.admit(len(p.running))
 		p.running = append(p.running, s)
 		p.adoptPages(s) // at once, because the pages could be evicted before the sequence's first step
 		if s.request.interactive {

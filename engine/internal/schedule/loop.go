@@ -112,7 +112,7 @@ func (l *loop) step() {
 	n = l.deliverRun()
 	equal := size.Rows == len(b.rows.Outputs) // all steps of the run have the same rows
 	size = b.meanSize(size, n)
-	took := draft.Step{Size: size, Steps: n, Seconds: (time.Since(start) - prefilling).Seconds() / float64(n), Waiting: len(p.waiting) > 0}
+	took := draft.Step{Size: size, Steps: n, Seconds: (time.Since(start) - prefilling).Seconds() / float64(n), Waiting: len(p.waiting) > 0 || p.successions.follow(len(p.running))}
 	counts, depends := l.drafting.observe(b, took)
 	if !depends && (n == 1 || equal) {
 		l.costs.Observe(size, took.Seconds)

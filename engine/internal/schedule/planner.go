@@ -28,6 +28,7 @@ type planner struct {
 	preemptions uint64
 	turns       uint64 // number of times that a request was queued, or got or lost a slot
 	stops       stopRate
+	successions successions
 	arrivals    arrivals
 	needs       []need      // working memory of fits
 	victimList  []*sequence // working memory of victims
@@ -64,6 +65,30 @@ func (p *planner) sweep() {
 	}
 }
 
+// successions tracks whether sequences that end are soon followed by others, as when a program
+// sends a file's rows one after another and none waits in the queue.
+type successions struct {
+	ended int  // number of sequences that have ended and were not followed by another one
+	some  bool // a sequence was followed by another one since the engine was idle
+}
+
+// maxUnfollowed is the number of sequences, as a share of the running ones, that may have ended
+// without being followed: 1 in maxUnfollowed.
+const maxUnfollowed = 8
+
+// admit records that a sequence was admitted. running is the number of sequences that ran before.
+func (s *successions) admit(running int) {
+	switch {
+	case running == 0:
+		*s = successions{}
+	case s.ended > 0:
+		s.ended, s.some = s.ended-1, true
+	}
+}
+
+// follow reports whether the sequences that end next are expected to be followed by others.
+func (s *successions) follow(running int) bool { return s.some && maxUnfollowed*s.ended <= running }
+
 // discard removes a sequence's pages from the cache because their content may be wrong, together
 // with all pages that were computed from them. Running sequences that hold one of these pages
 // become stale, and so does the sequence itself.
@@ -93,6 +118,7 @@ func (p *planner) retain(seqs []*sequence) []*sequence {
 			p.states.release(s)
 			s.release()
 			p.taken(r)
+			p.successions.ended++
 		}
 		if r.open--; r.open == 0 {
 			p.ended = append(p.ended, r)
