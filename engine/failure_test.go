@@ -152,9 +152,9 @@ func (s impossibleStep) Top(dst, logits compute.Tensor, k int) {
 	s.Step.Top(dst, logits, k)
 }
 
-func (s impossibleStep) Draw(dst, logits compute.Tensor, draws []compute.Draw, earlier compute.Tensor, steps int) {
+func (s impossibleStep) Draw(dst, logits compute.Tensor, draws []compute.Draw) {
 	s.of.spoil(logits)
-	s.Step.Draw(dst, logits, draws, earlier, steps)
+	s.Step.Draw(dst, logits, draws)
 }
 
 func (i *impossible) spoil(logits compute.Tensor) {

@@ -27,25 +27,24 @@ const (
 )
 
 type drawArgs struct {
-	cols, parts, srcStride, dstStride, steps, stepStride, rowStride uint32
+	cols, parts, srcStride, dstStride uint32
 }
 
 // drawRowArgs has a row's options in the form of the kernels.
 type drawRowArgs struct {
-	kind                              uint32
-	scale                             float32
-	randomLow, randomHigh             uint32
-	margin                            float32
-	topK, share, token                uint32
-	edits, editCount, mask, penalises uint32
-	repetition, presence, frequency   float32
+	kind                            uint32
+	scale                           float32
+	randomLow, randomHigh           uint32
+	margin                          float32
+	topK, share, token              uint32
+	edits, editCount, mask          uint32
+	repetition, presence, frequency float32
 }
 
-const drawRowInts = 15
+const drawRowInts = 14
 
 // The flags of an edit, next to its token.
 const (
-	editToken    = 1<<24 - 1
 	editSeen     = 1 << 24
 	editExcluded = 1 << 25
 )
@@ -54,18 +53,16 @@ const (
 type drawing struct {
 	dst, logits compute.Tensor
 	draws       []compute.Draw
-	earlier     compute.Tensor
-	steps       int
 }
 
-func (c *collector) Draw(dst, logits compute.Tensor, draws []compute.Draw, earlier compute.Tensor, steps int) {
-	collect(c, &c.drawings, drawing{dst, logits, draws, earlier, steps})
+func (c *collector) Draw(dst, logits compute.Tensor, draws []compute.Draw) {
+	collect(c, &c.drawings, drawing{dst, logits, draws})
 }
 
 func drawOptions(d *compute.Draw) drawRowArgs {
 	a := drawRowArgs{
 		kind: drawSome, scale: d.Scale(), margin: d.Margin(), topK: uint32(d.TopK), share: d.Share(), token: uint32(d.Token),
-		edits: math.MaxUint32, penalises: flag(d.Penalises()), repetition: d.Repetition, presence: d.Presence, frequency: d.Frequency,
+		edits: math.MaxUint32, repetition: d.Repetition, presence: d.Presence, frequency: d.Frequency,
 	}
 	random := compute.Random(d.Seed, d.Position, d.Choice)
 	a.randomLow, a.randomHigh = uint32(random), uint32(random>>32)
@@ -80,21 +77,13 @@ func drawOptions(d *compute.Draw) drawRowArgs {
 	return a
 }
 
-// edits reports whether logits of a row change.
-func (o *drawing) edits(d *compute.Draw) bool {
-	return len(d.Edits) > 0 || o.steps > 0 && d.Penalises()
-}
-
 // inputs writes the rows' options, and the lists of their edits and masks.
 func (o *drawing) inputs(s *step) (rows, lists Binding, edits bool) {
 	n := 0
 	for i := range o.draws {
 		d := &o.draws[i]
-		n += len(d.Mask)
-		if o.edits(d) {
-			edits = true
-			n += editInts * (len(d.Edits) + o.steps)
-		}
+		n += len(d.Mask) + editInts*len(d.Edits)
+		edits = edits || len(d.Edits) > 0
 	}
 	rows, options := s.take(drawRowInts * len(o.draws))
 	lists, list := s.take(n)
@@ -106,7 +95,7 @@ func (o *drawing) inputs(s *step) (rows, lists Binding, edits bool) {
 			a.mask = uint32(at + 1)
 			at += copy(bytesOfInts(list[at:]), bytesOfInts(d.Mask)) / 4
 		}
-		if o.edits(d) {
+		if len(d.Edits) > 0 {
 			a.edits, a.editCount = uint32(at), uint32(len(d.Edits))
 			for _, e := range d.Edits {
 				list[at], list[at+1], list[at+2] = e.Token, e.Count, int32(math.Float32bits(e.Bias))
@@ -116,10 +105,6 @@ func (o *drawing) inputs(s *step) (rows, lists Binding, edits bool) {
 				if e.Excluded {
 					list[at] |= editExcluded
 				}
-				at += editInts
-			}
-			for range o.steps {
-				list[at] = editToken
 				at += editInts
 			}
 		}
@@ -133,14 +118,7 @@ func (o *drawing) portable(p *portable) {
 	a := drawArgs{cols: uint32(o.logits.Cols), parts: uint32(parts), srcStride: uint32(o.logits.Stride), dstStride: uint32(o.dst.Stride)}
 	rows, lists, edits := o.inputs(p.step)
 	if edits {
-		earlier := at(o.logits) // bound, but not read without earlier steps
-		if o.steps > 0 {
-			earlier = at(o.earlier)
-			a.steps, a.rowStride = uint32(o.steps), uint32(o.earlier.Stride)
-			a.stepStride = uint32(o.earlier.Rows / o.steps * o.earlier.Stride)
-		}
-		record(p.step, "draw_edits", p.kernels.drawEdits, grid{x: o.dst.Rows, y: 1, simdgroups: editThreads / 32, shared: 4 * editThreads}, &a,
-			into(o.logits), rows, lists, earlier)
+		record(p.step, "draw_edits", p.kernels.drawEdits, grid{x: o.dst.Rows, y: 1, simdgroups: editThreads / 32}, &a, into(o.logits), rows, lists)
 	}
 	groups := min(max((o.logits.Cols+255)/256, 2), p.kernels.drawGroups)
 	p.inParts(o.dst.Rows, drawPartInts*parts, func(from, to int) {

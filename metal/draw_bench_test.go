@@ -37,7 +37,7 @@ func BenchmarkDrawOnGPU(b *testing.B) {
 					draws[i] = d
 					draws[i].Seed = uint64(i)
 				}
-				return func(s compute.Step) { s.Draw(dst.Slice(0, compute.DrawCols), logits, draws, compute.Tensor{}, 0) }
+				return func(s compute.Step) { s.Draw(dst.Slice(0, compute.DrawCols), logits, draws) }
 			}
 			edits := make([]compute.Edit, 500)
 			for i := range edits {

@@ -212,11 +212,11 @@ type Batch struct {
 	Outputs   []int32 // indices of the rows that reach the output head, ascending
 	Top       int     // number of highest logits that the step also finds for each output; see Step.Top
 	Draws     []Draw  // how the step chooses the next token of each output; empty to choose none; see Step.Draw
-	// Masks, if not nil, makes the draws of the steps that model.Model.Decode runs. It is called
+	// Prepare, if not nil, makes the draws of the steps that model.Model.Decode runs. It is called
 	// once for each step, counted from 0, while the device computes the step's forward pass: the
 	// tokens of the step before can be read. When it returns, Draws and their masks have their
 	// values for the step. It reports whether another step may follow.
-	Masks func(step int) (more bool)
+	Prepare func(step int) (more bool)
 	// From is the result of Step.Draw or Step.Top in an earlier step, which may still be in flight.
 	// If From has a buffer, the token of each row is the first id in the same row of From.
 	// Otherwise, Tokens has the ids.

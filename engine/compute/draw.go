@@ -15,7 +15,7 @@ type Draw struct {
 	Edits []Edit // changes of logits, at most one for each token
 	// Repetition divides a positive logit of an edit with Seen and multiplies a negative one; 0 and
 	// 1 have no effect. Frequency is subtracted Edit.Count times, and Presence once if the count is
-	// not 0. Tokens of earlier steps in flight count as well.
+	// not 0.
 	Repetition, Presence, Frequency float32
 	// Mask has a bit for each token: bit id%32 of Mask[id/32]. Tokens whose bit is 0 cannot be
 	// drawn. An empty mask allows all tokens.
@@ -91,9 +91,8 @@ func (d *Draw) Share() uint32 {
 	return max(1, uint32(d.TopP*(1<<32)))
 }
 
-// Edited returns a logit after an edit. count is the number of occurrences in the answer: e.Count
-// and those in earlier steps in flight. A logit that is not finite stays as it is.
-func (d *Draw) Edited(logit float32, e Edit, count int32) float32 {
+// Edited returns a logit after an edit. A logit that is not finite stays as it is.
+func (d *Draw) Edited(logit float32, e Edit) float32 {
 	switch {
 	case math.Float32bits(logit)&exponentBits == exponentBits:
 		return logit
@@ -101,15 +100,15 @@ func (d *Draw) Edited(logit float32, e Edit, count int32) float32 {
 		return -MaxLogit
 	}
 	logit += e.Bias
-	if (e.Seen || count > 0) && d.Repetition != 0 {
+	if (e.Seen || e.Count > 0) && d.Repetition != 0 {
 		if logit > 0 {
 			logit /= d.Repetition
 		} else {
 			logit = float32(logit * d.Repetition) // the conversion keeps arm64 from fusing operations
 		}
 	}
-	if count > 0 {
-		logit -= float32(d.Frequency * float32(count))
+	if e.Count > 0 {
+		logit -= float32(d.Frequency * float32(e.Count))
 		logit -= d.Presence
 	}
 	return min(max(logit, -MaxLogit), MaxLogit)

@@ -42,7 +42,7 @@ func TestBitsOfWeights(t *testing.T) {
 	d = Draw{Repetition: 1.1, Frequency: 0.3}
 	product := float32(-1.2345678) * d.Repetition
 	product = math.Float32frombits(math.Float32bits(product))
-	require.Equal(t, math.Float32bits(product-float32(0.3)), math.Float32bits(d.Edited(-1.2345678, Edit{}, 1)))
+	require.Equal(t, math.Float32bits(product-float32(0.3)), math.Float32bits(d.Edited(-1.2345678, Edit{Count: 1})))
 }
 
 // Extreme logits and temperatures give finite weights: those of the highest logit, or 0.

@@ -141,10 +141,8 @@ type Step interface {
 	// Draw chooses the next token of each row: dst[r] = [id | logit | highest logit]. dst.Cols is
 	// DrawCols, which explains the values. draws has an element for each row. Draw changes logits
 	// by the edits. Ids are stored as floats, which are exact below 2²⁴, so that dst can be the
-	// From of a later batch. If earlier has a buffer, it has the results of the earlier steps in
-	// flight whose tokens are not among the edits yet: steps times the rows of a step. Row r of
-	// step i is row i·(earlier.Rows/steps)+r.
-	Draw(dst, logits Tensor, draws []Draw, earlier Tensor, steps int)
+	// From of a later batch.
+	Draw(dst, logits Tensor, draws []Draw)
 
 	// Checkpoint reports the rows of t to the batch's Trace. Without a Trace, it does nothing.
 	Checkpoint(layer int, stage string, t Tensor)

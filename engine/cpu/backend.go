@@ -59,7 +59,6 @@ type scratch struct {
 
 	// The memory of Draw.
 
-	earlier       []int32  // the row's tokens in earlier steps in flight
 	raw           []edited // edited logits before their edits
 	parts         []drawPart
 	weights       []float32 // [compute.DrawPart] weights of a part

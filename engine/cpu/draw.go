@@ -7,32 +7,24 @@ import (
 )
 
 // Draw implements compute.Step.
-func (s *step) Draw(dst, logits compute.Tensor, draws []compute.Draw, earlier compute.Tensor, steps int) {
+func (s *step) Draw(dst, logits compute.Tensor, draws []compute.Draw) {
 	t := &s.byRow
-	t.dst, t.src, t.draws, t.earlier, t.steps = dst, logits, draws, earlier, steps
+	t.dst, t.src, t.draws = dst, logits, draws
 	t.run((*rowsTask).draw, dst.Rows, logits.Cols)
 	t.draws = nil
 }
 
 func (t *rowsTask) draw(thread, r int) {
 	own := drawing{Backend: t.step.Backend, draw: &t.draws[r], logits: row(t.src, r), memory: &t.step.scratch[thread]}
-	if t.steps > 0 && own.draw.Penalises() {
-		own.earlier = own.memory.earlier[:0]
-		for i := range t.steps {
-			own.earlier = append(own.earlier, int32(row(t.earlier, i*(t.earlier.Rows/t.steps)+r)[0]))
-		}
-		own.memory.earlier = own.earlier
-	}
 	own.run(row(t.dst, r))
 }
 
 // drawing draws the token of a row.
 type drawing struct {
 	*Backend
-	draw    *compute.Draw
-	logits  []float32
-	memory  *scratch
-	earlier []int32 // tokens of earlier steps in flight
+	draw   *compute.Draw
+	logits []float32
+	memory *scratch
 
 	best    float32 // the highest logit after the edits
 	bestID  int
@@ -68,56 +60,21 @@ type edited struct {
 	logit float32
 }
 
-// edit changes the logits by the edits and by the tokens of earlier steps, and records the logits
-// before.
+// edit changes the logits by the edits, and records the logits before.
 func (d *drawing) edit() {
-	for i := range d.draw.Edits {
-		d.editOne(d.draw.Edits[i])
-	}
-	for i, id := range d.earlier {
-		if d.countBefore(i) == 0 && !d.hasEdit(id) {
-			d.editOne(compute.Edit{Token: id})
-		}
+	for _, e := range d.draw.Edits {
+		logit := d.logits[e.Token]
+		d.memory.raw = append(d.memory.raw, edited{e.Token, logit})
+		d.logits[e.Token] = d.draw.Edited(logit, e)
 	}
 	if len(d.draw.Mask) == 0 {
 		return
 	}
 	for i, l := range d.logits {
 		if d.draw.Mask[i/32]>>(i%32)&1 == 0 {
-			d.logits[i] = d.draw.Edited(l, compute.Edit{Excluded: true}, 0)
+			d.logits[i] = d.draw.Edited(l, compute.Edit{Excluded: true})
 		}
 	}
-}
-
-func (d *drawing) editOne(e compute.Edit) {
-	count := e.Count
-	for _, id := range d.earlier {
-		if id == e.Token {
-			count++
-		}
-	}
-	logit := d.logits[e.Token]
-	d.memory.raw = append(d.memory.raw, edited{e.Token, logit})
-	d.logits[e.Token] = d.draw.Edited(logit, e, count)
-}
-
-// countBefore returns how often the i-th earlier token occurs among the tokens before it.
-func (d *drawing) countBefore(i int) (n int) {
-	for _, id := range d.earlier[:i] {
-		if id == d.earlier[i] {
-			n++
-		}
-	}
-	return n
-}
-
-func (d *drawing) hasEdit(id int32) bool {
-	for i := range d.draw.Edits {
-		if d.draw.Edits[i].Token == id {
-			return true
-		}
-	}
-	return false
 }
 
 func (d *drawing) raw(id int) float32 {

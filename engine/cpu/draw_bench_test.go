@@ -51,7 +51,7 @@ func BenchmarkDraw(b *testing.B) {
 				for b.Loop() {
 					draws[0].Position++
 					s := be.Begin(&compute.Batch{})
-					s.Draw(dst, logits, draws, compute.Tensor{}, 0)
+					s.Draw(dst, logits, draws)
 				}
 			})
 		}

@@ -107,7 +107,7 @@ func TestDrawsFromKeptTokens(t *testing.T) {
 				for position := range 4 {
 					d.Temperature, d.Seed, d.Position = []float64{0.6, 1, 2, 1e-3}[position], uint64(i), position
 					s := be.Begin(&compute.Batch{})
-					s.Draw(out, in, []compute.Draw{d}, compute.Tensor{}, 0)
+					s.Draw(out, in, []compute.Draw{d})
 					require.NoError(t, s.Run())
 					require.Equal(t, keptSorted(logits, order, d), int(be.Floats(out)[0][0]), "%+v", d)
 				}

@@ -25,7 +25,6 @@ type operation struct {
 	rows            []int32
 	k               int
 	draws           []compute.Draw
-	earlier         compute.Tensor
 }
 
 // part has views of an operation's tensors with the rows of one shard.
@@ -167,11 +166,9 @@ func (l *shards) Top(dst, logits compute.Tensor, k int) {
 	l.add(operation{dst: dst, x: logits, k: k}, func(o *operation, s *step, p part) { s.Top(p.dst, p.x, o.k) })
 }
 
-func (l *shards) Draw(dst, logits compute.Tensor, draws []compute.Draw, earlier compute.Tensor, steps int) {
-	l.add(operation{dst: dst, x: logits, draws: draws, earlier: earlier, k: steps}, func(o *operation, s *step, p part) {
+func (l *shards) Draw(dst, logits compute.Tensor, draws []compute.Draw) {
+	l.add(operation{dst: dst, x: logits, draws: draws}, func(o *operation, s *step, p part) {
 		first := (p.dst.Offset - o.dst.Offset) / o.dst.Stride
-		before := o.earlier // the view from the shard's first row on
-		before.Offset += first * before.Stride
-		s.Draw(p.dst, p.x, o.draws[first:first+p.dst.Rows], before, o.k)
+		s.Draw(p.dst, p.x, o.draws[first:first+p.dst.Rows])
 	})
 }

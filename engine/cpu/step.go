@@ -102,8 +102,6 @@ type rowsTask struct {
 	other     compute.Tensor
 	best      int // number of values for Top
 	draws     []compute.Draw
-	earlier   compute.Tensor
-	steps     int
 
 	gateTensor, upTensor      compute.Tensor
 	activation                compute.Activation

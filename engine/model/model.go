@@ -133,20 +133,16 @@ type Model interface {
 	// Forward runs one step and returns the logits of the rows in b.Outputs: [len(Outputs)][Vocab],
 	// valid until the next call. It stores the keys and values of all rows in the cache.
 	Forward(b *compute.Batch) ([][]float32, error)
-	// Decode runs n steps and waits only for the last one. n is at most the backend's MaxInFlight.
-	// The first step is b. If n is more than 1, each sequence must have one row in b, the row must
-	// be an output, and b must have Draws, or its Top must be at least 1. Each further step has the
-	// same rows at the next position, with the tokens that the previous step has drawn or, without
-	// Draws, with its best tokens. The page tables must have pages for all these positions.
-	//
-	// If b.Masks is not nil, it is called for each step and decides whether a further one follows.
-	// Each forward pass is submitted before the tokens that it reads are known to the caller. In
-	// the first of several steps, a sequence can then have any number of rows, of which the last
-	// one is an output.
+	// Decode runs step b or, if b.Prepare is not nil, up to n steps. Prepare is then called for
+	// each step and decides whether a further one follows. In the first of several steps, a
+	// sequence can have any number of rows, of which the last one is its only output. Each further
+	// step has a row of each sequence at the next position, with the token that the step before has
+	// drawn: its forward pass is submitted before the caller knows this token. The page tables must
+	// have pages for all these positions.
 	Decode(b *compute.Batch, n int) error
 	// Drawn returns the result of compute.Step.Draw for step i of the last Decode: a row for each
-	// output of a batch with Draws. The rows are valid until the next call. If b.Masks is not nil,
-	// those of step i are valid until step i+1 has drawn; b.Masks may read them during that step.
+	// output of a batch with Draws. The rows are valid until step i+1 has drawn, or else until the
+	// next call; b.Prepare may read them during that step.
 	Drawn(i int) [][]float32
 	// Logits returns the logits of the outputs of the last Forward, of the last Draft with outputs,
 	// or of the last Decode of one step. Those of a batch with Draws are changed by their edits.

@@ -17,30 +17,28 @@ type steps struct {
 	// logits: [outputs, vocab].
 	record func(s compute.Step, b *compute.Batch) compute.Tensor
 
-	tops   []compute.Tensor // [steps in flight] results of compute.Step.Top, each [outputs, 2*MaxTop+1]
+	tops   []compute.Tensor // [storedSteps] results of compute.Step.Top, each [outputs, 2*MaxTop+1]
 	rows   int              // number of outputs of the last batch
 	logits compute.Tensor   // [outputs, vocab] of the last batch
-	// drawn has the results of compute.Step.Draw: [steps in flight][outputs].
+	// drawn has the results of compute.Step.Draw: [storedSteps][outputs].
 	drawn   compute.Tensor
-	outputs int // rows of drawn per step in flight
+	outputs int // rows of drawn per step
 
-	slots     int            // number of steps of the last Decode whose results are stored
-	first     int            // slot of the first step of the last Decode
-	parity    int            // slot of the first step of the next Decode with masks
-	next      compute.Batch  // batch of the present step of Decode
-	late      compute.Batch  // batch without rows of a step that only draws
-	positions []int32        // memory of next.Positions
-	draws     []compute.Draw // memory of next.Draws
-	seqs      []compute.Seq  // memory of next.Seqs
-	all       []int32        // memory of next.Outputs
+	first     int           // slot of the first step of the last Decode
+	parity    int           // slot of the first step of the next run
+	next      compute.Batch // batch of the present step of Decode
+	late      compute.Batch // batch without rows of a step that only draws
+	positions []int32       // memory of next.Positions
+	seqs      []compute.Seq // memory of next.Seqs
+	all       []int32       // memory of next.Outputs
 }
 
 func (l *loader) steps(lim Limits, record func(s compute.Step, b *compute.Batch) compute.Tensor) steps {
-	m := steps{be: l.be, record: record, tops: make([]compute.Tensor, l.be.MaxInFlight()), slots: 1}
+	m := steps{be: l.be, record: record, tops: make([]compute.Tensor, storedSteps)}
 	for i := range m.tops {
 		m.tops[i] = l.buffer(lim.Outputs, 2*MaxTop+1)
 	}
-	m.drawn, m.outputs = l.buffer(lim.Outputs*l.be.MaxInFlight(), compute.DrawCols), lim.Outputs
+	m.drawn, m.outputs = l.buffer(lim.Outputs*storedSteps, compute.DrawCols), lim.Outputs
 	return m
 }
 
@@ -53,75 +51,43 @@ func (m *steps) Forward(b *compute.Batch) ([][]float32, error) {
 
 func (m *steps) Logits() [][]float32 { return m.be.Floats(m.logits) }
 
+// storedSteps is the number of steps of a run whose results are stored at the same time: those of a
+// step are read while the next one runs. Successive steps alternate between the slots, also across
+// calls of Decode. So few steps differ, and those that repeat are fast on some devices.
+const storedSteps = 2
+
+// Decode runs each step in two submissions: the forward pass, and the draws. The pass of a step
+// follows the draws of the step before at once. While the device computes it, the caller reads
+// these draws, and prepares the next ones.
 func (m *steps) Decode(b *compute.Batch, n int) error {
-	m.slots, m.first = len(m.tops), 0
-	if b.Masks != nil {
-		return decodeError(m.decodeMasked(b, n), b, n)
+	m.first = 0
+	if b.Prepare == nil {
+		s := m.be.Begin(b)
+		m.top(s, b, 0, m.record(s, b))
+		m.draw(s, b, 0)
+		return decodeError(s.Run(), b, 1)
 	}
-	m.positions = append(m.positions[:0], b.Positions...)
-	m.next = *b
-	m.next.Positions = m.positions
-	m.draws = append(m.draws[:0], b.Draws...)
-	m.next.Draws = m.draws
-	for i := range n - 1 {
-		if err := m.begin(&m.next, i).Submit(); err != nil {
-			return decodeError(err, b, n)
-		}
-		m.next.From = m.tops[i]
-		if len(m.draws) > 0 {
-			m.next.From = m.drawnBy(i)
-		}
-		if i == 0 {
-			m.seqs = append(m.seqs[:0], b.Seqs...)
-			for s := range m.seqs {
-				m.seqs[s].State = nextState(m.seqs[s].State)
-			}
-			m.next.Seqs = m.seqs
-		}
-		for r := range m.positions {
-			m.positions[r]++
-		}
-		for r := range m.draws {
-			m.draws[r].Position++
-		}
-	}
-	return decodeError(m.begin(&m.next, n-1).Run(), b, n)
-}
-
-// maskedSlots is the number of steps with masks whose results are stored at the same time: those of
-// a step are read while the next one runs. Successive steps alternate between the slots, also
-// across calls of Decode. So few steps differ, and those that repeat are fast on some devices.
-const maskedSlots = 2
-
-// decodeMasked is Decode for a batch with Masks. Each step consists of two submissions: the forward
-// pass, and the draws. The pass of a step follows the draws of the step before at once. While the
-// device computes it, the caller reads these draws, and computes the masks of the next ones.
-func (m *steps) decodeMasked(b *compute.Batch, n int) error {
-	m.slots = min(maskedSlots, len(m.tops))
-	m.first = m.parity % m.slots
+	m.first = m.parity
 	m.next = *b
 	for i := 0; ; i++ {
 		s := m.be.Begin(&m.next)
 		m.top(s, &m.next, i, m.record(s, &m.next))
-		if err := s.Submit(); err != nil {
-			return err
+		err := s.Submit()
+		if err == nil && i > 0 {
+			err = m.be.Await(1)
 		}
-		if i > 0 {
-			if err := m.be.Await(1); err != nil {
-				return err
-			}
+		if err != nil {
+			return decodeError(err, b, n)
 		}
-		more := b.Masks(i)
-		m.parity = 1 - m.slot(i)
+		more := b.Prepare(i) && i < n-1
+		m.parity = m.slot(i + 1)
 		s = m.be.Begin(&m.late)
-		if len(b.Draws) > 0 {
-			s.Draw(m.drawnBy(i), m.logits, b.Draws, compute.Tensor{}, 0)
-		}
-		if !more || i == n-1 {
-			return s.Run()
+		m.draw(s, b, i)
+		if !more {
+			return decodeError(s.Run(), b, n)
 		}
 		if err := s.Submit(); err != nil {
-			return err
+			return decodeError(err, b, n)
 		}
 		m.follow(b, i)
 	}
@@ -162,18 +128,10 @@ func decodeError(err error, b *compute.Batch, n int) error {
 	return fmt.Errorf("run %d steps of %d tokens each: %w", n, len(b.Tokens), err)
 }
 
-// begin records a step without masks.
-func (m *steps) begin(b *compute.Batch, i int) compute.Step {
-	s := m.be.Begin(b)
-	m.top(s, b, i, m.record(s, b))
+func (m *steps) draw(s compute.Step, b *compute.Batch, i int) {
 	if len(b.Draws) > 0 {
-		var earlier compute.Tensor
-		if i > 0 {
-			earlier = m.drawn.Head(i * m.outputs)
-		}
-		s.Draw(m.drawnBy(i), m.logits, b.Draws, earlier, i)
+		s.Draw(m.drawnBy(i), m.logits, b.Draws)
 	}
-	return s
 }
 
 func (m *steps) top(s compute.Step, b *compute.Batch, i int, logits compute.Tensor) {
@@ -184,7 +142,7 @@ func (m *steps) top(s compute.Step, b *compute.Batch, i int, logits compute.Tens
 }
 
 // slot returns where the results of a step of the last Decode are stored.
-func (m *steps) slot(step int) int { return (m.first + step) % m.slots }
+func (m *steps) slot(step int) int { return (m.first + step) % storedSteps }
 
 func (m *steps) drawnBy(step int) compute.Tensor {
 	from := m.slot(step) * m.outputs

@@ -51,7 +51,7 @@ func decoding(k int) *compute.Batch {
 	return b
 }
 
-// TestDecode compares several steps in flight with the same steps one by one. The best tokens and
+// TestDecode compares a run of several steps with the same steps one by one. The best tokens and
 // their logits must have the same bits, and must be the best of the logits that Forward returns.
 func TestDecode(t *testing.T) {
 	t.Parallel()
@@ -87,11 +87,22 @@ func TestDecode(t *testing.T) {
 			}
 			for range 2 {
 				b := decoding(k)
-				require.NoError(t, m.Decode(b, steps))
-				for i := range steps {
-					require.Equal(t, want[i], copied(m.Best(i), k), "step %d", i)
+				b.Draws = make([]compute.Draw, 3)
+				prepared := 0
+				b.Prepare = func(step int) bool {
+					require.Equal(t, prepared, step)
+					if prepared++; step > 0 {
+						require.Equal(t, want[step-1], copied(m.Best(step-1), k), "step %d", step-1)
+					}
+					return true
 				}
-				require.Equal(t, decoding(k), b)
+				require.NoError(t, m.Decode(b, steps))
+				require.Equal(t, steps, prepared)
+				require.Equal(t, want[steps-1], copied(m.Best(steps-1), k))
+				for i, row := range m.Drawn(steps - 1) {
+					require.Equal(t, want[steps-1][i][0], row[0])
+				}
+				b.Prepare = func(int) bool { return true }
 				be.failing = 3
 				require.ErrorIs(t, m.Decode(b, steps), errDevice)
 			}
@@ -131,9 +142,9 @@ func (s maskedStep) Run() error {
 	return s.Step.Run()
 }
 
-func (s maskedStep) Draw(dst, logits compute.Tensor, draws []compute.Draw, earlier compute.Tensor, steps int) {
+func (s maskedStep) Draw(dst, logits compute.Tensor, draws []compute.Draw) {
 	s.of.events = append(s.of.events, "draw")
-	s.Step.Draw(dst, logits, draws, earlier, steps)
+	s.Step.Draw(dst, logits, draws)
 }
 
 func (m *masked) Await(inFlight int) error {
@@ -162,7 +173,7 @@ func TestMasksAreAwaitedDuringTheStep(t *testing.T) {
 		for i := range b.Tokens {
 			b.Draws = append(b.Draws, compute.Draw{Temperature: 1, Mask: make([]uint32, (m.Config().Vocab+31)/32), Seed: uint64(i)})
 		}
-		b.Masks = func(step int) bool {
+		b.Prepare = func(step int) bool {
 			be.events = append(be.events, "masks")
 			for i := range b.Draws {
 				if step > 0 {

@@ -13,7 +13,6 @@ struct DrawRowArgs {
     uint token;    // for DRAW_GIVEN
     uint edits, edit_count;  // the first edit in the lists, and the number of edits
     uint mask;               // 1 + the index of the mask in the lists; 0 for none
-    uint penalises;          // 1 if tokens of earlier steps change logits
     float repetition, presence, frequency;
 };
 

@@ -6,16 +6,13 @@ struct DrawArgs {
     uint parts;       // per row
     uint src_stride;
     uint dst_stride;
-    uint steps;       // earlier steps in flight
-    uint step_stride; // values of a step's results
-    uint row_stride;  // values of a row's results
 };
 
 constant uint edit_words = 4;  // an edit is [token | count | bias | logit before the edit]
 constant uint edit_token = 0xffffff, edit_seen = 1 << 24, edit_excluded = 1 << 25;
 
 // edited returns a logit after an edit: compute.Draw.Edited.
-inline float edited(float logit, uint flags, float bias, uint count, device const DrawRowArgs& row) {
+inline float edited(float logit, uint flags, uint count, float bias, device const DrawRowArgs& row) {
     if (!is_finite(logit)) return logit;
     if ((flags & edit_excluded) != 0) return -max_logit;
     logit += bias;
@@ -27,56 +24,26 @@ inline float edited(float logit, uint flags, float bias, uint count, device cons
     return limited(logit, max_logit);
 }
 
-// draw_edits changes the logits of a row. Tokens of earlier steps that have no edit get one after
-// the row's edits. A threadgroup processes a row. shared has a value per earlier step.
+// draw_edits changes the logits of a row by its edits, and stores the logits before in the edits. A
+// threadgroup processes a row.
 kernel void draw_edits(
     device float* logits [[buffer(0)]],
     device const DrawRowArgs* rows [[buffer(1)]],
     device uint* lists [[buffer(2)]],
-    device const float* earlier [[buffer(3)]],
-    constant DrawArgs& args [[buffer(4)]],
-    threadgroup uint* shared [[threadgroup(0)]],
+    constant DrawArgs& args [[buffer(3)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]]) {
     device const DrawRowArgs& row = rows[group.x];
     if (row.edits == none) return;
     logits += ulong(group.x) * args.src_stride;
-    earlier += group.x * args.row_stride;
-    device uint* edits = lists + row.edits;
-    uint steps = row.penalises != 0 ? args.steps : 0;
-    if (tid < steps) shared[tid] = 0;
-    threadgroup_barrier(mem_flags::mem_threadgroup);
     for (uint e = tid; e < row.edit_count; e += 32 * simdgroups) {
-        device uint* edit = edits + edit_words * e;
-        uint id = edit[0] & edit_token, count = edit[1];
-        for (uint s = 0; s < steps; s++) {
-            if (uint(earlier[s * args.step_stride]) == id) {
-                count++;
-                shared[s] = 1;
-            }
-        }
+        device uint* edit = lists + row.edits + edit_words * e;
+        uint id = edit[0] & edit_token;
         float logit = logits[id];
         edit[3] = as_type<uint>(logit);
-        logits[id] = edited(logit, edit[0], as_type<float>(edit[2]), count, row);
+        logits[id] = edited(logit, edit[0], edit[1], as_type<float>(edit[2]), row);
     }
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    if (tid >= args.steps) return;
-    device uint* edit = edits + edit_words * (row.edit_count + tid);
-    uint id = tid < steps ? uint(earlier[tid * args.step_stride]) : 0;
-    uint count = 0;
-    bool first = tid < steps && shared[tid] == 0;
-    for (uint s = 0; s < steps; s++) {
-        if (uint(earlier[s * args.step_stride]) == id) {
-            count++;
-            first = first && s >= tid;
-        }
-    }
-    edit[0] = first ? id : edit_token;
-    if (!first) return;
-    float logit = logits[id];
-    edit[3] = as_type<uint>(logit);
-    logits[id] = edited(logit, 0, 0, count, row);
 }
 
 // Tokens are the tokens of a row from index first on, with their weights. Tokens with keys below
@@ -384,8 +351,7 @@ inline uint drawn(Tokens t, Place best, device const uint* parts, constant DrawA
     threadgroup float* logit = (threadgroup float*)g.sums;
     if (tid == 0) logit[0] = tokens.logits[id];
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    uint edits = row.edit_count + args.steps;
-    if (row.edits == none) edits = 0;
+    uint edits = row.edits == none ? 0 : row.edit_count;
     for (uint e = tid; e < edits; e += 32 * simdgroups) {
         device const uint* edit = lists + row.edits + edit_words * e;
         if ((edit[0] & edit_token) == id) logit[0] = as_type<float>(edit[3]);

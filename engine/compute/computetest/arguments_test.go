@@ -100,7 +100,6 @@ func TestFindsWrongArguments(t *testing.T) {
 		{"drawn for the position before", "Draw", changedDraws(func(d *compute.Draw) { d.Position-- })},
 		{"drawn for the first choice", "Draw", changedDraws(func(d *compute.Draw) { d.Choice = 0 })},
 		{"drawn although given", "Draw", changedDraws(func(d *compute.Draw) { d.Given = false })},
-		{"drawn without earlier steps", "Draw", func(s site) compute.Step { return alone{s} }},
 		{"no bias of a convolution", "Convolve", func(s site) compute.Step { return unbiased{s} }},
 		{"another layer's inputs", "Convolve", func(s site) compute.Step { return otherLayer{s} }},
 		{"another layer's matrices", "DeltaNet", func(s site) compute.Step { return otherLayer{s} }},
@@ -162,18 +161,12 @@ type otherDraws struct {
 	change func(d *compute.Draw)
 }
 
-func (s otherDraws) Draw(dst, logits compute.Tensor, draws []compute.Draw, earlier compute.Tensor, steps int) {
+func (s otherDraws) Draw(dst, logits compute.Tensor, draws []compute.Draw) {
 	draws = slices.Clone(draws)
 	for i := range draws {
 		s.change(&draws[i])
 	}
-	s.Step.Draw(dst, logits, draws, earlier, steps)
-}
-
-type alone struct{ site }
-
-func (s alone) Draw(dst, logits compute.Tensor, draws []compute.Draw, _ compute.Tensor, _ int) {
-	s.Step.Draw(dst, logits, draws, compute.Tensor{}, 0)
+	s.Step.Draw(dst, logits, draws)
 }
 
 type otherToken struct{ site }

@@ -14,18 +14,7 @@ import (
 // kernels divide evenly.
 func checkDraw(r *rig) {
 	for _, c := range []struct{ rows, cols int }{{1, 1}, {7, 33}, {40, 1000}, {12, 2049}, {9, 6007}, {3, 154_880}, {1, 263_000}} {
-		r.draw(r.drawLogits(c.rows, c.cols), r.draws(c.rows, c.cols), nil)
-	}
-	for range 3 { // tokens of earlier steps in flight count for penalties
-		const rows, cols = 9, 700
-		logits, draws := r.drawLogits(rows, cols), r.draws(rows, cols)
-		for i := range draws {
-			draws[i].Presence = 12
-			for id := range 3 { // the tokens of earlier steps are likely
-				logits[i][id] += 30
-			}
-		}
-		r.draw(logits, draws, r.earlier(rows, cols))
+		r.draw(r.drawLogits(c.rows, c.cols), r.draws(c.rows, c.cols))
 	}
 	for range 5 {
 		r.drawBroken(r.broken(5000))
@@ -108,28 +97,13 @@ func (r *rig) draws(rows, cols int) []compute.Draw {
 	return all
 }
 
-// earlier returns the tokens of two earlier steps: [steps][rows].
-func (r *rig) earlier(rows, cols int) [][]float32 {
-	steps := make([][]float32, 2)
-	for i := range steps {
-		for range rows {
-			steps[i] = append(steps[i], float32(r.rand.IntN(min(cols, 3))))
-		}
-	}
-	return steps
-}
-
-func (r *rig) draw(logits [][]float32, draws []compute.Draw, earlier [][]float32) {
+func (r *rig) draw(logits [][]float32, draws []compute.Draw) {
 	r.verify(operation{
 		what:    fmt.Sprintf("tokens drawn from %d rows of %d logits", len(logits), len(logits[0])),
 		groups:  separate(len(logits)),
-		compute: func(rows []int) [][]float32 { return r.computeDraw(logits, draws, earlier, rows) },
+		compute: func(rows []int) [][]float32 { return r.computeDraw(logits, draws, rows) },
 		compare: func(row int, got []float32) error {
-			var tokens []int32
-			for _, step := range earlier {
-				tokens = append(tokens, int32(step[row]))
-			}
-			want := drawn(logits[row], draws[row], tokens)
+			want := drawn(logits[row], draws[row])
 			if r.fast {
 				return want.near(got)
 			}
@@ -145,7 +119,7 @@ func (r *rig) draw(logits [][]float32, draws []compute.Draw, earlier [][]float32
 // that its id is in range.
 func (r *rig) drawBroken(logits [][]float32) {
 	rows := []int{0, 1, 2, 3}
-	for i, row := range r.computeDraw(logits, r.draws(len(rows), len(logits[0])), nil, rows) {
+	for i, row := range r.computeDraw(logits, r.draws(len(rows), len(logits[0])), rows) {
 		if !math.IsInf(float64(row[2]), 0) {
 			r.tb.Fatalf("row %d has logits that are not finite, but its highest logit is %g", i, row[2])
 		}
@@ -155,20 +129,10 @@ func (r *rig) drawBroken(logits [][]float32) {
 	}
 }
 
-func (r *rig) computeDraw(logits [][]float32, draws []compute.Draw, earlier [][]float32, rows []int) [][]float32 {
+func (r *rig) computeDraw(logits [][]float32, draws []compute.Draw, rows []int) [][]float32 {
 	in, out := r.sheet(pick(logits, rows)), r.blank(len(rows), compute.DrawCols)
-	var before compute.Tensor
-	if len(earlier) > 0 {
-		var values [][]float32
-		for _, step := range earlier {
-			for _, v := range pick(step, rows) {
-				values = append(values, []float32{v, 5, 5})
-			}
-		}
-		before = r.sheet(values).Tensor
-	}
 	got := r.run(r.flat(len(rows), 1), func(s compute.Step) {
-		s.Draw(out.Tensor, in.Tensor, pick(draws, rows), before, len(earlier))
+		s.Draw(out.Tensor, in.Tensor, pick(draws, rows))
 	}, out)
 	r.read(in) // checks that nothing outside of the view has changed
 	return got
@@ -191,23 +155,15 @@ type candidate struct {
 }
 
 // drawn chooses a token by the definition of compute.Draw, with a sorted list of all tokens.
-func drawn(logits []float32, d compute.Draw, earlier []int32) choice {
+func drawn(logits []float32, d compute.Draw) choice {
 	all := make([]candidate, len(logits))
 	edits := map[int]compute.Edit{}
 	for _, e := range d.Edits {
 		edits[int(e.Token)] = e
 	}
 	for id, l := range logits {
-		e, count := edits[id], int32(0)
-		if d.Penalises() {
-			for _, t := range earlier {
-				if int(t) == id {
-					count++
-				}
-			}
-		}
-		if _, ok := edits[id]; ok || count > 0 {
-			l = d.Edited(l, e, e.Count+count)
+		if e, ok := edits[id]; ok {
+			l = d.Edited(l, e)
 		}
 		if len(d.Mask) > 0 && d.Mask[id/32]>>(id%32)&1 == 0 {
 			l = -compute.MaxLogit

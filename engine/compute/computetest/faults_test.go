@@ -251,8 +251,8 @@ func (s *spoiled) Top(dst, logits compute.Tensor, k int) {
 	s.on("Top", dst, func() { s.Step.Top(dst, logits, k) })
 }
 
-func (s *spoiled) Draw(dst, logits compute.Tensor, draws []compute.Draw, earlier compute.Tensor, steps int) {
-	s.on("Draw", dst, func() { s.Step.Draw(dst, logits, draws, earlier, steps) })
+func (s *spoiled) Draw(dst, logits compute.Tensor, draws []compute.Draw) {
+	s.on("Draw", dst, func() { s.Step.Draw(dst, logits, draws) })
 }
 
 func (s *spoiled) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {

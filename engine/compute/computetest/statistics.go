@@ -126,7 +126,7 @@ func (r *rig) pValue(d compute.Draw, vocab, draws int) (p float64, ok bool) {
 		}
 		r.step(batch, func(s compute.Step) {
 			s.Embed(in, table)
-			s.Draw(out, in, list, compute.Tensor{}, 0)
+			s.Draw(out, in, list)
 		})
 		for i, row := range r.be.Floats(out)[:min(statisticRows, draws-from)] {
 			id := int(row[0])

@@ -187,7 +187,7 @@ func checkAwait(r *rig) {
 		}
 		s := r.be.Begin(b)
 		s.Embed(x, table)
-		s.Draw(chosen[i%2], x, make([]compute.Draw, rows), compute.Tensor{}, 0)
+		s.Draw(chosen[i%2], x, make([]compute.Draw, rows))
 		if r.be.MaxInFlight() == 1 {
 			require.NoError(r.tb, s.Run())
 		} else {

@@ -106,12 +106,9 @@ func (t *Thinking) MayOpen() bool {
 }
 
 // Crossing returns the tokens that must not follow in the reasoning, because they contain both the
-// end of the closing tag and content. plain reports whether they are the same as in the middle of
-// the reasoning.
-func (t *Thinking) Crossing() (ids []int32, plain bool) {
-	begun := overlap(t.splitter.held, t.tags.pair.Close)
-	ids = t.tags.crossing[begun]
-	return ids, begun == 0 || slices.Equal(ids, t.tags.crossing[0])
+// end of the closing tag and content.
+func (t *Thinking) Crossing() []int32 {
+	return t.tags.crossing[overlap(t.splitter.held, t.tags.pair.Close)]
 }
 
 // Next moves past a token that is not a stop token. It reports whether the token belongs to the

@@ -61,23 +61,22 @@ func TestTags(t *testing.T) {
 		stage   Stage
 		content []int32 // indices in tokens of those that belong to the content
 		crosses []int32
-		plain   bool
 	}{
-		{"no reasoning", "hi<think></think>\n\n", nil, StageContent, nil, nil, false},
-		{"the answer may reason", "hi", nil, StageStart, nil, nil, false},
-		{"and does", "hi", []int32{whole}, StageReasoning, nil, []int32{closedBrace}, true},
-		{"after a line break", "hi", []int32{line, whole, word}, StageReasoning, []int32{0}, []int32{closedBrace}, true},
-		{"and does not", "hi", []int32{brace}, StageContent, []int32{0}, nil, false},
-		{"begun by the template", "hi<think>\n", []int32{word}, StageReasoning, nil, []int32{closedBrace}, true},
-		{"the beginning of the tag", "hi<think>", []int32{word, less}, StageReasoning, nil, []int32{closedBrace}, true},
-		{"all but its end", "hi<think>", []int32{word, less, slashThink}, StageReasoning, nil, []int32{greaterBrace, closedBrace}, false},
-		{"no tag", "hi<think>", []int32{less, slashThink, word}, StageReasoning, nil, []int32{closedBrace}, true},
-		{"the tag in parts", "hi<think>", []int32{less, slashThink, greater}, StageGap, nil, nil, false},
-		{"the tag", "hi<think>", []int32{word, line, closed}, StageGap, nil, nil, false},
-		{"line breaks after it", "hi<think>", []int32{closed, lines}, StageContent, nil, nil, false},
-		{"further line breaks", "hi<think>", []int32{closed, lines, line}, StageContent, []int32{2}, nil, false},
-		{"content after it", "hi<think>", []int32{closed, brace, whole}, StageContent, []int32{1, 2}, nil, false},
-		{"the tag and content in one token", "hi<think>", []int32{closedBrace}, StageContent, []int32{0}, nil, false},
+		{"no reasoning", "hi<think></think>\n\n", nil, StageContent, nil, nil},
+		{"the answer may reason", "hi", nil, StageStart, nil, nil},
+		{"and does", "hi", []int32{whole}, StageReasoning, nil, []int32{closedBrace}},
+		{"after a line break", "hi", []int32{line, whole, word}, StageReasoning, []int32{0}, []int32{closedBrace}},
+		{"and does not", "hi", []int32{brace}, StageContent, []int32{0}, nil},
+		{"begun by the template", "hi<think>\n", []int32{word}, StageReasoning, nil, []int32{closedBrace}},
+		{"the beginning of the tag", "hi<think>", []int32{word, less}, StageReasoning, nil, []int32{closedBrace}},
+		{"all but its end", "hi<think>", []int32{word, less, slashThink}, StageReasoning, nil, []int32{greaterBrace, closedBrace}},
+		{"no tag", "hi<think>", []int32{less, slashThink, word}, StageReasoning, nil, []int32{closedBrace}},
+		{"the tag in parts", "hi<think>", []int32{less, slashThink, greater}, StageGap, nil, nil},
+		{"the tag", "hi<think>", []int32{word, line, closed}, StageGap, nil, nil},
+		{"line breaks after it", "hi<think>", []int32{closed, lines}, StageContent, nil, nil},
+		{"further line breaks", "hi<think>", []int32{closed, lines, line}, StageContent, []int32{2}, nil},
+		{"content after it", "hi<think>", []int32{closed, brace, whole}, StageContent, []int32{1, 2}, nil},
+		{"the tag and content in one token", "hi<think>", []int32{closedBrace}, StageContent, []int32{0}, nil},
 	} {
 		th := tags.Begin(c.prompt)
 		var content []int32
@@ -91,9 +90,7 @@ func TestTags(t *testing.T) {
 		require.Equal(t, c.stage, th.Stage(), c.name)
 		require.Equal(t, c.content, content, c.name)
 		if c.stage == StageReasoning {
-			crosses, plain := th.Crossing()
-			require.Equal(t, c.crosses, crosses, c.name)
-			require.Equal(t, c.plain, plain, c.name)
+			require.Equal(t, c.crosses, th.Crossing(), c.name)
 		}
 	}
 }
@@ -138,8 +135,7 @@ func TestTagsOfChannels(t *testing.T) {
 		th.Next(id)
 		require.Equal(t, StageReasoning, th.Stage())
 	}
-	crosses, _ := th.Crossing()
-	require.Equal(t, []int32{both}, crosses)
+	require.Equal(t, []int32{both}, th.Crossing())
 	require.False(t, th.Next(closed))
 	require.Equal(t, StageGap, th.Stage())
 	require.True(t, th.Next(text))

@@ -39,7 +39,7 @@ func (d device) rows(logits []float32, draws []compute.Draw) [][]float32 {
 		copy(row, logits)
 	}
 	s := d.be.Begin(&compute.Batch{})
-	s.Draw(out, in, draws, compute.Tensor{}, 0)
+	s.Draw(out, in, draws)
 	require.NoError(d.tb, s.Run())
 	return d.be.Floats(out)
 }

@@ -66,10 +66,10 @@ func (b *batch) addMasks(s *sequence) {
 	}
 }
 
-// redraw makes the draws of the next step of a run with masks, after advance. ended is the number
-// of rows of sequences that have ended. forced is the number of rows that sequences would save in
-// further steps if the run ended with this step: those of tokens that the constraint has forced.
-func (b *batch) redraw() (ended, forced int) {
+// redraw makes the draws of the next step of a run, after advance. forced is the number of rows
+// that sequences would save in further steps if the run ended with this step: those of tokens that
+// the constraint has forced.
+func (b *batch) redraw() (forced int) {
 	draws := b.rows.Draws
 	for i := range draws {
 		draws[i] = compute.Draw{Given: true}
@@ -85,7 +85,7 @@ func (b *batch) redraw() (ended, forced int) {
 		b.addMasks(o.seq)
 		forced += max(0, o.seq.left()-2)
 	}
-	return len(draws) - len(b.outputs), forced
+	return forced
 }
 
 func (b *batch) size() cost.Size {
@@ -96,14 +96,24 @@ func (b *batch) size() cost.Size {
 	return z
 }
 
-// advance turns the batch of one step of a run into that of the next one. It reports whether a
-// sequence continues. In a run without masks, a sequence whose constraint begins does not: its next
-// token was drawn without the mask.
-func (b *batch) advance(masked bool) bool {
+// continuing returns the number of outputs whose sequences do not end with the step's token because
+// of their length.
+func (b *batch) continuing() (n int) {
+	for _, o := range b.outputs {
+		if o.seq.length()+1 < o.seq.request.limit {
+			n++
+		}
+	}
+	return n
+}
+
+// advance turns the batch of one step of a run into that of the next one, without the sequences
+// that have ended.
+func (b *batch) advance() {
 	n := 0
 	for _, o := range b.outputs {
 		s := o.seq
-		if s.ended() || s.stale || !masked && s.guide != nil && !s.guide.independent() {
+		if s.ended() || s.stale {
 			continue
 		}
 		o.position++
@@ -114,5 +124,4 @@ func (b *batch) advance(masked bool) bool {
 	clear(b.seqs[n:])
 	clear(b.outputs[n:])
 	b.seqs, b.outputs = b.seqs[:n], b.outputs[:n]
-	return n > 0
 }

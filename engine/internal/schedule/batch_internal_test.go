@@ -49,12 +49,12 @@ func TestDrawsOfTheNextStepOfARun(t *testing.T) {
 	}
 	stale.stale = true
 	require.True(t, ends.ended())
-	require.True(t, b.advance(true))
+	require.Equal(t, 3, b.continuing(), "the first one ends with its token")
+	b.advance()
+	require.Len(t, b.outputs, 2)
 	require.Equal(t, make([]output, 2), b.outputs[2:4], "ended sequences are not kept alive")
 	require.Equal(t, make([]*sequence, 2), b.seqs[2:4])
-	ended, saved := b.redraw()
-	require.Equal(t, 2, ended)
-	require.Equal(t, len(known)-1, saved)
+	require.Equal(t, len(known)-1, b.redraw())
 	require.Equal(t, compute.Draw{Given: true}, b.rows.Draws[0])
 	require.NotNil(t, b.rows.Draws[1].Mask)
 	require.Equal(t, compute.Draw{Given: true}, b.rows.Draws[2])
@@ -64,6 +64,6 @@ func TestDrawsOfTheNextStepOfARun(t *testing.T) {
 	for _, s := range []*sequence{masked, forced} {
 		s.stale = true
 	}
-	require.False(t, b.advance(true), "none goes on")
+	b.advance()
 	require.Empty(t, b.seqs)
 }

@@ -138,21 +138,10 @@ func (g *guide) restore(p place) {
 // masked reports whether the next token is drawn under a mask, unless it is forced.
 func (p *place) masked() bool { return p.thinking.Stage() != chat.StageReasoning }
 
-// independent reports whether the next tokens are drawn alike, whatever they are, so that several
-// steps can be in flight.
-func (p *place) independent() bool {
-	if p.masked() {
-		return false
-	}
-	_, plain := p.thinking.Crossing()
-	return plain
-}
-
 // excluded appends the tokens that must not follow in reasoning: stop tokens, since an answer in
 // the requested form has to follow, and tokens in which reasoning ends and the answer begins.
 func (g *guide) excluded(dst []int32, p *place) []int32 {
-	crossing, _ := p.thinking.Crossing()
-	return append(append(dst, g.form.Ends...), crossing...)
+	return append(append(dst, g.form.Ends...), p.thinking.Crossing()...)
 }
 
 // look finds the places ahead, and returns the number of drafts that may follow.

@@ -117,19 +117,19 @@ func TestAConstraintThatFailsWithinARun(t *testing.T) {
 	require.NoError(t, m.loop.err)
 }
 
-// Under masks, a run of several steps begins with the step that completes prompts. It goes on past
-// the end of an answer, and while requests wait to be admitted.
-func TestRunsUnderMasks(t *testing.T) {
+// A run of several steps begins with the step that completes prompts. It goes on past the end of an
+// answer, and while requests wait to be admitted.
+func TestRunsOutlastAnswers(t *testing.T) {
 	t.Parallel()
-	reqs := make([]generation.Request, 4)
+	reqs := make([]generation.Request, 7)
 	for i := range reqs {
-		reqs[i] = generation.Request{Tokens: ascending(5 + i), MaxTokens: 4 + 13*i, Sampling: generation.Sampling{Temperature: 1, Seed: uint64(i)}}
+		reqs[i] = generation.Request{Tokens: ascending(5 + i), MaxTokens: 4 + 8*i, Sampling: generation.Sampling{Temperature: 1, Seed: uint64(i)}}
 	}
 	regex := generation.Constraint{Regex: "[a-z]{60}"}
 	be, err := cpu.New(1)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, be.Close()) })
-	m := newManual(t, setup{path: microLlama, backend: several{be}, options: Options{MaxSequences: 3}})
+	m := newManual(t, setup{path: microLlama, backend: several{be}, options: Options{MaxSequences: 6}})
 	form := m.form(regex, grammar.Limits{})
 	var all []*request
 	for _, req := range reqs {
@@ -146,12 +146,12 @@ func TestRunsUnderMasks(t *testing.T) {
 		alone.finish(want)
 		require.Equal(t, want.seqs[0].answer(), r.seqs[0].answer())
 	}
-	require.Less(t, m.Snapshot().Steps, uint64(2*reqs[3].MaxTokens))
+	require.Less(t, m.Snapshot().Steps, uint64(2*reqs[6].MaxTokens))
 }
 
-// Under masks, a run has more steps than can be in flight if steps are short. It ends early for a
-// request that can be admitted.
-func TestTheLengthOfRunsUnderMasks(t *testing.T) {
+// A run has more steps than can be in flight if steps are short. It ends early for a request that
+// can be admitted.
+func TestStepsOfARun(t *testing.T) {
 	t.Parallel()
 	be, err := cpu.New(1)
 	require.NoError(t, err)
@@ -192,10 +192,11 @@ func TestTheLengthOfRunsUnderMasks(t *testing.T) {
 	}
 }
 
-// A run under masks ends when the rows of answers that have ended cost a quarter of a step.
+// A run ends when, with another step, the rows of answers that have ended would cost a quarter of a
+// step.
 func TestWastedRowsEndARun(t *testing.T) {
 	t.Parallel()
-	for ended, want := range map[int]uint64{0: 20, 1: 5, 2: 4} {
+	for ended, want := range map[int]uint64{0: 20, 1: 4, 2: 3} {
 		m := newSimulated(t, model.Config{}, model.Limits{}, Options{MaxInFlight: 8, Steps: constant(0.005)}, nil)
 		form := m.form(generation.Constraint{Regex: "[a-z]{60}"}, grammar.Limits{})
 		for i := range 8 {

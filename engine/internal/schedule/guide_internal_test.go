@@ -74,9 +74,7 @@ func TestAGuideThroughReasoning(t *testing.T) {
 	for _, id := range f.encode("a thought</think") {
 		require.False(t, g.place.masked())
 		excluded := g.excluded([]int32{-1}, &g.place)
-		crossing, plain := g.thinking.Crossing()
-		require.Equal(t, slices.Concat([]int32{-1}, f.form.Ends, crossing), excluded)
-		require.Equal(t, plain, g.independent())
+		require.Equal(t, slices.Concat([]int32{-1}, f.form.Ends, g.thinking.Crossing()), excluded)
 		require.Empty(t, g.forced)
 		f.advance(g, id)
 	}
@@ -87,7 +85,6 @@ func TestAGuideThroughReasoning(t *testing.T) {
 	f.advance(g, f.encode(">")...)
 	require.Equal(t, chat.StageGap, g.thinking.Stage())
 	require.True(t, g.place.masked())
-	require.False(t, g.independent())
 	lineBreak := f.tags.Breaks[0]
 	require.True(t, f.allowed(g, lineBreak))
 	require.True(t, f.allowed(g, f.encode("Q")[0]))

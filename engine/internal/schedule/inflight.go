@@ -1,65 +1,40 @@
 package schedule
 
 import (
-	"slices"
 	"time"
 )
 
-// inFlight returns the maximum number of steps of the next run: the steps between two waits for
-// everything in flight. There are enough free pages for all of them. top is the maximum number of
-// highest logits that a step can return for a row. masked reports whether the tokens of a step
-// decide how those of the next one are drawn; see loop.prepare.
-//
-// The number is 1 while a sequence computes a part of its prompt, needs the results of each step
-// for drafting, or needs more logits than the step finds. It is low while an interactive request
-// may arrive, because such a request would have to wait for the whole run.
-//
-// Without masks, all steps exclude the same tokens, and tokens are known only after the run. So the
-// number is also 1 while a sequence waits to be admitted or computes its prompt, and low while
-// answers are short, because rows after the end of an answer are wasted. A run with masks ends when
-// it wastes too many.
-func (p *planner) inFlight(top int, now time.Time) (n int, masked bool) {
-	masked = slices.ContainsFunc(p.running, func(s *sequence) bool { return s.guide != nil && !s.guide.independent() })
-	return p.maxRun(top, now, masked), masked
-}
+// The loop reads the tokens of each step of a run while the next one runs, so a run may have more
+// steps than can be in flight. Text reaches streams at its end, so it is limited to about
+// maxRunTime seconds, or to as many steps as can be in flight.
+const maxRunSteps, maxRunTime = 32, 0.1
 
-// A run with masks has more steps than can be in flight, because the loop reads the tokens of each
-// step while the next one runs. Requests that arrive wait for at most its end, and text reaches
-// streams at its end, so it is limited to about maxMaskedTime seconds.
-const maxMaskedSteps, maxMaskedTime = 32, 0.1
-
-func (p *planner) maxRun(top int, now time.Time, masked bool) int {
-	n := p.maxInFlight
-	switch {
-	case !masked:
-		n = min(n, p.stops.maxInFlight())
-	case n > 1:
-		n = max(n, min(maxMaskedSteps, int(maxMaskedTime/max(p.costs.Seconds(p.size), 1e-6))))
+// runLength returns the maximum number of steps of the next run: the steps between two pauses of
+// the device. There are enough free pages for all of them. top is the maximum number of highest
+// logits that a step can return for a row.
+//
+// The number is 1 while a sequence computes a part of its prompt that is not the last, needs the
+// results of each step for drafting, or needs more logits than the step finds. It is low while an
+// interactive request may arrive, because such a request would have to wait for a step that has
+// been submitted.
+func (p *planner) runLength(top int, now time.Time) (n int) {
+	if n = p.maxInFlight; n > 1 {
+		n = max(n, min(maxRunSteps, int(maxRunTime/max(p.costs.Seconds(p.size), 1e-6))))
 	}
 	if n > 1 && p.speculator != nil {
 		n = min(n, p.speculator.MaxInFlight())
 	}
-	if n == 1 || len(p.waiting) > 0 && (!masked || p.waiting[0].request.interactive) {
+	if n == 1 || len(p.waiting) > 0 && p.waiting[0].request.interactive {
 		return 1
 	}
 	for _, s := range p.running {
-		if p.states != nil && !masked && s.guide != nil {
-			return 1 // if its constraint begins within the run, its state must not be that after later steps
-		}
-		if ready := s.decodes() || masked && s.completes(); !ready || s.tops(s.length()-1) > top {
+		if ready := s.decodes() || s.completes(); !ready || s.tops(s.length()-1) > top {
 			return 1
-		}
-		if missing := s.request.minTokens - len(s.answer()); !masked && missing > 0 && len(s.request.stopIDs) > 0 {
-			n = min(n, missing)
 		}
 		if p.speculator != nil && p.speculator.Waits(&s.draft) {
 			return 1
 		}
-		if masked {
-			n = min(n, p.limits.Context-s.length())
-		} else {
-			n = min(n, s.request.limit-s.length())
-		}
+		n = min(n, p.limits.Context-s.length())
 	}
 	if p.arrivals.expected(now) {
 		for n > 1 && float64(n)*p.costs.Seconds(p.size) > p.arrivals.prompt {
@@ -72,8 +47,8 @@ func (p *planner) maxRun(top int, now time.Time, masked bool) int {
 	return n
 }
 
-// reserveInFlight takes the pages for n steps in flight. plan has taken those of a single step.
-func (p *planner) reserveInFlight(n int) {
+// reserveRun takes the pages for a run of n steps. plan has taken those of a single step.
+func (p *planner) reserveRun(n int) {
 	if n == 1 {
 		return
 	}
@@ -106,10 +81,6 @@ const (
 	// stopMemory is the number of tokens after which the counts are halved, so that recent answers
 	// count more.
 	stopMemory = 4096
-	// The number of steps in flight is limited to about 1/stopShare of the expected length of an
-	// answer. On average, a stop wastes half of the steps in flight, so about 1 row in 32 is
-	// wasted.
-	stopShare = 16
 )
 
 func (s *stopRate) add(stopped bool) {
@@ -123,5 +94,3 @@ func (s *stopRate) add(stopped bool) {
 }
 
 func (s *stopRate) length() int { return (s.tokens + expectedStop) / (s.stopped + 1) }
-
-func (s *stopRate) maxInFlight() int { return 1 + s.length()/stopShare }

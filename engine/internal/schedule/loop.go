@@ -78,8 +78,8 @@ func (l *loop) step() {
 	start := time.Now()
 	p, b := &l.planner, &l.batch
 	p.plan(start)
-	n, masked := p.inFlight(l.top, start)
-	p.reserveInFlight(n)
+	n := p.runLength(l.top, start)
+	p.reserveRun(n)
 	b.fill(p.running, l.top)
 	size := b.size()
 	end := start.Add(time.Duration(l.costs.Seconds(size) * float64(time.Second)))
@@ -87,11 +87,11 @@ func (l *loop) step() {
 	if p.states != nil {
 		b.rows.Interrupt = nil // the states of some layers would be those after the step
 	}
-	l.present = run{start: start, max: n}
+	l.present = run{max: n}
 	r := &l.present
-	b.rows.Masks = nil
-	if l.guides.start() || masked && n > 1 {
-		b.rows.Masks = l.prepare
+	b.rows.Prepare = nil
+	if l.guides.start() || n > 1 {
+		b.rows.Prepare = l.prepare
 	}
 	err := l.model.Decode(&b.rows, n)
 	l.guides.finish()

@@ -40,7 +40,8 @@ func (d *decoding) start(t testing.TB) manual {
 	if d.inFlight {
 		be = several{reference}
 	}
-	s := setup{path: microGLM, backend: be, limits: model.Limits{KV: gguf.TypeF16}}
+	// Runs of slow steps are short, so that the texts of many turns are.
+	s := setup{path: microGLM, backend: be, limits: model.Limits{KV: gguf.TypeF16}, options: Options{Steps: constant(1)}}
 	if d.speculate != nil {
 		s.speculate = func(be compute.Backend, o *draft.Options) {
 			o.Fixed = d.fixed

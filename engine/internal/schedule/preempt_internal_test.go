@@ -198,9 +198,8 @@ func TestPreemptedSequencesKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// While a sequence waits, only one step is in flight, so that the sequence is admitted as soon as
-// another one ends.
-func TestAWaitingSequenceStopsStepsInFlight(t *testing.T) {
+// A run ends with an answer if another sequence waits for its place.
+func TestARunEndsForAWaitingSequence(t *testing.T) {
 	t.Parallel()
 	be, err := cpu.New(1)
 	require.NoError(t, err)
@@ -212,17 +211,10 @@ func TestAWaitingSequenceStopsStepsInFlight(t *testing.T) {
 		return m.Snapshot().Steps - before
 	}
 	first := m.begin(generation.Request{Tokens: ascending(12), MaxTokens: 40, IgnoreEOS: true})
-	step() // the prompt
-	p := &m.loop.planner
-	p.plan(time.Now())
-	used := p.pool.Used()
-	n, masked := p.inFlight(m.loop.top, time.Now())
-	require.Equal(t, 8, n)
-	require.False(t, masked)
-	require.Equal(t, used, p.pool.Used(), "asking for the number of steps takes no pages")
-	require.Equal(t, uint64(8), step())
 	second := m.begin(generation.Request{Tokens: []int32{4, 5, 6}, MaxTokens: 2, IgnoreEOS: true})
-	require.Equal(t, uint64(1), step())
-	m.finish(first)
+	require.Equal(t, uint64(32), step(), "the step of the prompt, and further ones")
+	require.Equal(t, uint64(8), step())
+	require.True(t, first.seqs[0].ended())
+	require.Equal(t, uint64(2), step())
 	m.finish(second)
 }

@@ -6,43 +6,42 @@ import (
 	"github.com/ingot-run/ingot/engine/internal/cost"
 )
 
-// run is what loop.step runs: a step, or several between two waits for everything in flight.
+// run is what loop.step runs: a step, or several between two pauses of the device. The tokens of a
+// step are read and delivered while the device computes the forward pass of the next one.
 type run struct {
-	start             time.Time
 	max               int // maximum number of steps
-	begun             int // number of steps that were begun, in a run with masks
+	begun             int // number of steps whose draws were prepared
 	steps             int // number of steps that were delivered
-	wasted            int // number of rows after the end of answers, in a run with masks
+	wasted            int // number of rows after the end of answers
 	prompt, generated int // number of positions of prompts that were computed, and of tokens that were generated
 }
 
-// A run with masks ends when it has wasted so many rows, or a common step of forced tokens would
-// save so many, that they cost as much as the time between two runs. wasteShare is the share of a
-// step that this time takes, as a divisor: 0.5 ms and 2 ms on an H100, for 64 sequences of a model
-// with 135 million parameters. forcedShare is the same if the next step is one with forced tokens:
-// since its number of rows is seldom that of an earlier step, some drivers start it more slowly.
+// A run ends when it has wasted so many rows, or a common step of forced tokens would save so many,
+// that they cost as much as the time between two runs. wasteShare is the share of a step that this
+// time takes, as a divisor: 0.5 ms and 2 ms on an H100, for 64 sequences of a model with 135
+// million parameters. forcedShare is the same if the next step is one with forced tokens: since its
+// number of rows is seldom that of an earlier step, some drivers start it more slowly.
 const wasteShare, forcedShare = 4, 1.5
 
-// prepareStep is compute.Batch.Masks. It returns when the masks of a step have their values. The
-// tokens that the step before has drawn are delivered first, since the masks depend on them. All
-// this happens while the device computes the forward pass of the step.
+// prepareStep is compute.Batch.Prepare. The tokens that the step before has drawn are delivered
+// first, because penalties and masks depend on them. Then the masks of the step are computed.
 //
 // Tokens that a constraint forces within a run are given to the draws of the following steps, a
 // token each. The step after the run computes all forced tokens together.
 func (l *loop) prepareStep(step int) (more bool) {
 	r, b := &l.present, &l.batch
 	r.begun++
-	forced := 0
+	rows, forced := len(b.rows.Draws), 0
 	if step > 0 {
 		l.deliverStep(time.Now())
-		b.advance(true)
-		var ended int
-		ended, forced = b.redraw()
-		r.wasted += ended
+		b.advance()
+		forced = b.redraw()
+		r.wasted += rows - len(b.outputs)
 		l.guides.start()
 	}
 	l.guides.finish()
-	return step+1 < r.max && wasteShare*float64(r.wasted)+forcedShare*float64(forced) < float64(len(b.rows.Draws)) && !l.mayAdmit()
+	wasted := r.wasted + rows - b.continuing()
+	return step+1 < r.max && wasteShare*float64(wasted)+forcedShare*float64(forced) < float64(rows) && !l.mayAdmit()
 }
 
 // mayAdmit reports whether a request has arrived that need not wait for the end of the run.
@@ -53,24 +52,14 @@ func (l *loop) mayAdmit() bool {
 	return len(l.planner.running) < l.planner.maxSequences && l.inbox.sequences() > 0
 }
 
-// deliverRun delivers the results of the steps that were not delivered during the run. It returns
-// the number of steps that have run.
+// deliverRun delivers the results of the run's last step. It returns the number of steps that have
+// run.
 func (l *loop) deliverRun() (ran int) {
-	r, b := &l.present, &l.batch
-	if b.rows.Masks != nil {
-		if len(b.seqs) > 0 {
-			l.deliverStep(time.Now())
-		}
-		l.endRun()
-		return r.begun
-	}
-	computed := time.Since(r.start)
-	for r.steps < r.max && (r.steps == 0 || b.advance(false)) {
-		// The end of a step is an estimate, because the loop waited for all steps together.
-		l.deliverStep(r.start.Add(computed * time.Duration(r.steps+1) / time.Duration(r.max)))
+	if len(l.batch.seqs) > 0 {
+		l.deliverStep(time.Now())
 	}
 	l.endRun()
-	return r.max
+	return max(1, l.present.begun)
 }
 
 // deliverStep delivers the results of the run's first step that was not delivered.

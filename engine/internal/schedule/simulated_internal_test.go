@@ -101,9 +101,6 @@ func (m *simulated) at(group int, s *compute.Seq, position int) int {
 
 // pass computes the rows of a step.
 func (m *simulated) pass(b *compute.Batch) {
-	if m.took > 0 {
-		<-time.After(m.took)
-	}
 	if len(b.Tokens) > m.limits.Rows || len(b.Outputs) > m.limits.Outputs || !slices.IsSorted(b.Outputs) {
 		m.t.Fatalf("a step of %d rows with outputs %v", len(b.Tokens), b.Outputs)
 	}
@@ -215,14 +212,10 @@ func (m *simulated) allLogits(c cell) []float32 {
 	return logits
 }
 
-// draw returns a row of compute.Step.Draw. earlier has the row's tokens of earlier steps in flight.
-func (m *simulated) draw(c cell, d *compute.Draw, earlier []int32) []float32 {
+// draw returns a row of compute.Step.Draw.
+func (m *simulated) draw(c cell, d *compute.Draw) []float32 {
 	if d.Given {
 		return []float32{float32(d.Token), m.logit(c, d.Token), 0}
-	}
-	counts := map[int32]int32{}
-	for _, id := range earlier {
-		counts[id]++
 	}
 	edits := map[int32]compute.Edit{}
 	for _, e := range d.Edits {
@@ -231,10 +224,9 @@ func (m *simulated) draw(c cell, d *compute.Draw, earlier []int32) []float32 {
 	row, highest, best := []float32{-1, 0, -compute.MaxLogit}, float32(-compute.MaxLogit), math.Inf(-1)
 	for id := range int32(m.config.Vocab) {
 		logit := m.logit(c, id)
-		e := edits[id]
 		edited := logit
-		if e != (compute.Edit{}) || counts[id] > 0 {
-			edited = d.Edited(logit, e, e.Count+counts[id])
+		if e, ok := edits[id]; ok {
+			edited = d.Edited(logit, e)
 		}
 		if edited <= -compute.MaxLogit || len(d.Mask) > 0 && d.Mask[id/32]>>(id%32)&1 == 0 {
 			continue
@@ -254,6 +246,7 @@ func (m *simulated) draw(c cell, d *compute.Draw, earlier []int32) []float32 {
 
 func (m *simulated) Forward(b *compute.Batch) ([][]float32, error) {
 	m.pass(b)
+	m.wait()
 	return m.Logits(), nil
 }
 
@@ -264,25 +257,31 @@ func (m *simulated) Logits() (all [][]float32) {
 	return all
 }
 
+// wait waits for a pass.
+func (m *simulated) wait() {
+	if m.took > 0 {
+		<-time.After(m.took)
+	}
+}
+
 func (m *simulated) Decode(b *compute.Batch, n int) error {
 	next := *b
-	next.Draws = slices.Clone(b.Draws)
-	earlier := make([][]int32, len(b.Outputs))
 	m.drawn, m.best = m.drawn[:0], m.best[:0]
+	if n > 1 && b.Prepare == nil {
+		m.t.Fatal("a run needs Prepare")
+	}
 	for i := range n {
 		if b.Interrupted() {
 			return nil
 		}
 		m.pass(&next)
-		more := true
-		if b.Masks != nil {
-			more = b.Masks(i)
-			next.Draws = b.Draws
-		}
+		more := b.Prepare != nil && b.Prepare(i) // while the device computes the pass
+		m.wait()
+		next.Draws = b.Draws
 		var drawn, best [][]float32
 		for o, c := range m.texts {
 			if len(next.Draws) > 0 {
-				drawn = append(drawn, m.draw(c, &next.Draws[o], earlier[o]))
+				drawn = append(drawn, m.draw(c, &next.Draws[o]))
 			}
 			if b.Top > 0 {
 				logits := m.allLogits(c)
@@ -299,14 +298,14 @@ func (m *simulated) Decode(b *compute.Batch, n int) error {
 		if !more || i == n-1 {
 			return nil
 		}
-		m.follow(b, &next, earlier)
+		m.follow(&next)
 	}
 	return nil
 }
 
-// follow makes the batch of the next step in flight: the next position of each sequence, with the
+// follow makes the batch of the next step of a run: the next position of each sequence, with the
 // token that was drawn.
-func (m *simulated) follow(b, next *compute.Batch, earlier [][]int32) {
+func (m *simulated) follow(next *compute.Batch) {
 	outputs := next.Outputs
 	if len(outputs) != len(next.Seqs) {
 		m.t.Fatalf("%d sequences of a run have %d outputs", len(next.Seqs), len(outputs))
@@ -320,20 +319,11 @@ func (m *simulated) follow(b, next *compute.Batch, earlier [][]int32) {
 			m.t.Fatalf("output %d of a run is that of row %d, not of row %d", i, outputs[i], row)
 		}
 		token := int32(m.drawn[len(m.drawn)-1][i][0])
-		earlier[i] = append(earlier[i], token)
 		tokens, positions, all = append(tokens, token), append(positions, next.Positions[row]+1), append(all, int32(i))
 		s.Rows, s.State = 1, compute.SeqState{From: s.State.Slot, Slot: s.State.Slot}
 		seqs = append(seqs, s)
 	}
-	if b.Masks != nil {
-		for i := range earlier {
-			earlier[i] = nil // these draws have them in their edits
-		}
-	}
 	next.Tokens, next.Positions, next.Seqs, next.Outputs = tokens, positions, seqs, all
-	for i := range next.Draws {
-		next.Draws[i].Position++
-	}
 }
 
 func (m *simulated) Drawn(i int) [][]float32 { return m.drawn[i] }

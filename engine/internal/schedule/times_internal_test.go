@@ -12,8 +12,7 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// The times of tokens, and the figures that follow from them, if each pass takes a second. Tokens
-// of steps that were in flight together have estimated times.
+// The times of tokens, and the figures that follow from them, if each pass takes a second.
 func TestTimesOfTokens(t *testing.T) {
 	t.Parallel()
 	for _, inFlight := range []int{1, 4} {

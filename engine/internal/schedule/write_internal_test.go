@@ -39,7 +39,7 @@ func TestTextIsWrittenDuringTheNextStep(t *testing.T) {
 		be, err := cpu.New(1)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, be.Close()) })
-		m := newManual(t, setup{path: microLlama, backend: several{be}})
+		m := newManual(t, setup{path: microLlama, backend: several{be}, options: Options{Steps: constant(1)}}) // runs of 8 steps
 		started := make(chan struct{}, 64)
 		m.loop.model = &reportingModel{Model: m.loop.model, started: started}
 		w, during := m.loop.writer, 0
