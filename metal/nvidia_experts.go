@@ -8,9 +8,10 @@ import (
 // nvidiaExperts has the kernels of Route, and the memory between Route and the operations of the
 // experts.
 type nvidiaExperts struct {
-	routeFew, routeMany, chooseRows, rowRoute, rowChoose Pipeline
-	logits                                               Buffer // logits of kernel row_route
-	grouped                                              groupedChoices
+	routeFew, routeMany, chooseRows, rowRoute, rowChoose, normRoute Pipeline
+
+	logits  Buffer // [fewRouted rows, experts] logits of kernels row_route and norm_route
+	grouped groupedChoices
 }
 
 // The argument structs of choose.h, choose.cu and experts.h.
@@ -23,6 +24,11 @@ type (
 	rowRouteArgs struct {
 		n, experts, normThreads uint32
 		eps                     float32
+	}
+	normRouteArgs struct {
+		n, experts, rows, normThreads, xStride, normedStride uint32
+		eps                                                  float32
+		quantised                                            uint32
 	}
 	choicesArgs       struct{ rows, used, slots, experts, routingStride, tiles, tile uint32 }
 	packedExpertsArgs struct {
@@ -41,6 +47,8 @@ type (
 )
 
 const (
+	// fewRouted is the maximum number of rows that kernel norm_route takes.
+	fewRouted = 64
 	// manyRouted is the minimum number of rows for kernel route_many.
 	manyRouted = 256
 	// maxNvidiaExperts is the maximum number of experts that fits into the threadgroup memory of
@@ -57,11 +65,12 @@ const (
 func (e *nvidiaExperts) compile(dev Device, mode Mode) error {
 	return makeFilePipelines(dev, mode, "choose.cu", map[string]*Pipeline{
 		"route_few": &e.routeFew, "route_many": &e.routeMany, "choose_rows": &e.chooseRows, "row_route": &e.rowRoute, "row_choose": &e.rowChoose,
+		"norm_route_2": &e.normRoute,
 	})
 }
 
 func (e *nvidiaExperts) allocate(b *Backend) (err error) {
-	e.logits, err = b.newBuffer(4*maxNvidiaExperts, Private, "allocate logits for the routing of experts")
+	e.logits, err = b.newBuffer(4*maxNvidiaExperts*fewRouted, Private, "allocate logits for the routing of experts")
 	return err
 }
 
@@ -70,8 +79,12 @@ func computesRoute(w *weight, shape compute.RouteShape) bool {
 }
 
 func (o *route) nvidia(n *nvidia) {
-	if o.prior != nil {
-		n.routeRow(o, o.prior.(*norm))
+	if prior, ok := o.prior.(*norm); ok {
+		if o.dst.Rows == 1 {
+			n.routeRow(o, prior)
+		} else {
+			n.routeNormed(o, prior)
+		}
 		return
 	}
 	plain := *o
@@ -85,12 +98,36 @@ func (o *route) nvidia(n *nvidia) {
 
 func (n *nvidia) routeRows(o *route, w *weight) {
 	n.inParts(o.dst.Rows, o.shape.Experts, func(from, to int) {
-		rows, a, logits := to-from, o.args(to-from), n.scratch.write()
+		a, logits := o.args(to-from), n.scratch.write()
 		n.routeLogits("route", Binding{Buffer: w.buffer}, at(o.x.Span(from, to)), logits, &a)
-		const each = 4 // rows of a threadgroup
-		record(n.step, "route", n.chooseRows, grid{x: (rows + each - 1) / each, y: 1, simdgroups: each, shared: 8 * each * o.shape.Experts}, &a,
-			logits, bind(o.bias, logits), into(o.dst.Span(from, to)))
+		n.chooseExperts(o, o.dst.Span(from, to), logits, &a)
 	})
+}
+
+// chooseExperts records the choice of the experts of rows by their logits.
+func (n *nvidia) chooseExperts(o *route, dst compute.Tensor, logits Binding, a *nvidiaRouteArgs) {
+	const each = 4 // rows of a threadgroup
+	g := grid{x: (dst.Rows + each - 1) / each, y: 1, simdgroups: each, shared: 8 * each * o.shape.Experts}
+	record(n.step, "route", n.chooseRows, g, a, logits, bind(o.bias, logits), into(dst))
+}
+
+// routeNormed records the routing of some rows. The kernel of the logits also computes the RMSNorm
+// that makes the rows.
+func (n *nvidia) routeNormed(o *route, prior *norm) {
+	const simdgroups, each = 8, 2 // experts and rows of a threadgroup
+	w, rows := weightOf(o.router), o.x.Rows
+	a := normRouteArgs{
+		n: uint32(w.in), experts: uint32(o.shape.Experts), rows: uint32(rows), normThreads: uint32(prior.threads()),
+		xStride: uint32(prior.src.Stride), normedStride: uint32(o.x.Stride), eps: prior.eps, quantised: flag(o.quantises),
+	}
+	logits, dst := Binding{Buffer: n.logits}, into(o.x)
+	if o.quantises {
+		n.hold(quantisedRows(o.x, w.in, 1), 0)
+	}
+	g := grid{x: (o.shape.Experts + simdgroups - 1) / simdgroups, y: (rows + each - 1) / each, simdgroups: simdgroups, shared: 4 * each * w.in}
+	record(n.step, "route", n.normRoute, g, &a, Binding{Buffer: w.buffer}, at(prior.src), bind(prior.gain, logits), dst, n.activations.read(), logits)
+	choose := o.args(rows)
+	n.chooseExperts(o, o.dst, logits, &choose)
 }
 
 // routeLogits records the products of rows x with a router: a.rows rows of a.experts logits.

@@ -10,6 +10,8 @@ import "github.com/ingot-run/ingot/engine/compute"
 //     kernels of the experts,
 //   - GatedExperts and then ExpertsAdd make this choice.
 //
+// For up to fewRouted rows, the kernel of the logits computes the RMSNorm too.
+//
 // For some rows, GatedMatMul, Attention and GatedExperts also write their result quantised, if the
 // next operation multiplies it. Their kernels call start_next only when they have computed it:
 // threadgroups of a product that start earlier take the multiprocessors that happen to be free, so
@@ -54,6 +56,13 @@ func (n *nvidia) fuse(operations []call) {
 		case n.readsQuantised(prior, op):
 			prior.(interface{ fused() *fusion }).fused().quantises = true
 		}
+		if o, ok := op.(*route); ok {
+			o.quantises = true
+		}
+		if o, ok := prior.(*route); ok {
+			gated, ok := op.(*gatedExperts)
+			o.quantises = !ok || same(gated.x, o.x) // other experts' rows are quantised already
+		}
 	}
 }
 
@@ -76,11 +85,14 @@ func (n *nvidia) fusible(prior, op operation) bool {
 	case *route:
 		w, plain := op.router.(*weight)
 		norm, ok := prior.(*norm)
-		return ok && plain && computesRoute(w, op.shape) && n.normInProduct(norm, op.dst, op.x, w.in)
+		if !ok || !plain || !computesRoute(w, op.shape) {
+			return false
+		}
+		return n.normInProduct(norm, op.dst, op.x, w.in) || n.normInRouting(norm, op.x, w.in)
 	case *gatedExperts:
 		w, packed := op.experts.Gate.(*packedWeight)
 		route, ok := prior.(*route)
-		return ok && packed && route.prior != nil && same(route.dst, op.routing) &&
+		return ok && packed && route.prior != nil && op.dst.Rows == 1 && same(route.dst, op.routing) &&
 			n.fitsTwice(w.packed.rowGated.gatedMemory(w)+choiceBytes(route.shape))
 	case *expertsAdd:
 		d, _, packed := op.downWeights()
@@ -147,6 +159,14 @@ func (n *nvidia) fusesProduct(prior operation, dst, x compute.Tensor, first comp
 func (n *nvidia) normInProduct(o *norm, dst, x compute.Tensor, cols int) bool {
 	return !o.add && o.dst.Rows == 1 && same(o.dst, x) && n.normQuantises(o) && weightOf(o.gain).in == cols && cols <= maxFusedNorm &&
 		!overlap(o.dst, o.src) && !overlap(dst, o.src)
+}
+
+// normInRouting reports whether the kernel of a routing of the given number of columns can compute
+// an RMSNorm of a few rows.
+func (n *nvidia) normInRouting(o *norm, x compute.Tensor, cols int) bool {
+	rows, made := o.dst.Rows, quantisedRows(x, cols, 1)
+	return !o.add && rows > 1 && rows <= fewRouted && rows == x.Rows && same(o.dst, x) && o.dst.Stride == x.Stride && n.normQuantises(o) &&
+		weightOf(o.gain).in == cols && cols <= maxFusedNorm && o.dst.Buffer != o.src.Buffer && made.bytes() <= n.activations.bytes
 }
 
 // latentsInProduct reports whether the kernel of a product of the given number of columns can

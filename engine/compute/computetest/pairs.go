@@ -22,8 +22,11 @@ func checkPairs(r *rig) {
 				continue
 			}
 			r.normThenProduct(rows, cols)
-			r.normThenExperts(rows, cols)
+			r.normThenExperts(rows, cols, r.among(4, 70))
 		}
+	}
+	for _, c := range []struct{ rows, experts int }{{2, 256}, {33, 128}, {64, 5}, {65, 33}, {7, 257}} {
+		r.normThenExperts(c.rows, 64, c.experts)
 	}
 	for _, q := range []int{32, 768, 1536, 2080} {
 		for _, rank := range []int{32, 512} {
@@ -94,8 +97,8 @@ func (r *rig) normThenProduct(rows, cols int) {
 	}
 }
 
-func (r *rig) normThenExperts(rows, cols int) {
-	shape := compute.RouteShape{Experts: r.among(4, 70), Used: r.among(1, 4), Gating: compute.GatingSigmoid, Normalise: true, Scale: 1.8}
+func (r *rig) normThenExperts(rows, cols, count int) {
+	shape := compute.RouteShape{Experts: count, Used: r.among(1, 4), Gating: compute.GatingSigmoid, Normalise: true, Scale: 1.8}
 	const ffn = 64
 	kind := []gguf.Type{gguf.TypeQ80, gguf.TypeF16}[r.rand.IntN(2)]
 	width := shape.Used * ffn
@@ -110,6 +113,7 @@ func (r *rig) normThenExperts(rows, cols int) {
 		width += ffn
 	}
 	x, h, routing, act := r.blank(rows, cols), r.blank(rows, cols), r.blank(rows, 2*shape.Used), r.blank(rows, width)
+	other := r.blank(rows, cols)
 	gain, router := r.matrix(gguf.TypeF32, cols), r.matrix([]gguf.Type{gguf.TypeF32, gguf.TypeF16}[r.rand.IntN(2)], cols, shape.Experts)
 	var bias compute.Weight
 	if r.rand.IntN(2) == 0 {
@@ -118,14 +122,16 @@ func (r *rig) normThenExperts(rows, cols int) {
 	norm := func(s compute.Step) { s.RMSNorm(h.Tensor, x.Tensor, gain.weight, 1e-5) }
 	route := func(s compute.Step) { s.Route(routing.Tensor, h.Tensor, router.weight, bias, shape) }
 	gated := func(s compute.Step) { s.GatedExperts(act.Tensor, h.Tensor, routing.Tensor, experts) }
+	normOther := func(s compute.Step) { s.RMSNorm(other.Tensor, x.Tensor, gain.weight, 1e-5) }
+	gatedOther := func(s compute.Step) { s.GatedExperts(act.Tensor, other.Tensor, routing.Tensor, experts) }
 	add := func(s compute.Step) { s.ExpertsAdd(x.Tensor, act.Tensor, routing.Tensor, experts) }
-	sequences := [][]func(s compute.Step){{norm, route, gated, add}, {norm, route, add}, {norm, route}, {norm, route, gated, norm, route, add}}
+	sequences := [][]func(s compute.Step){{norm, route, gated, add}, {norm, route, add}, {norm, route}, {norm, route, gated, norm, route, add}, {normOther, norm, route, gatedOther, add}}
 	if cols > 576 {
 		sequences = sequences[:1]
 	}
 	for _, ops := range sequences {
 		what := fmt.Sprintf("the first operations of a norm of %d rows of %d values, the routing %+v and experts of %v", rows, cols, shape, kind)
-		r.together(what, r.flat(rows, 1), []*sheet{x, h, routing, act}, ops...)
+		r.together(what, r.flat(rows, 1), []*sheet{x, h, other, routing, act}, ops...)
 	}
 }
 

@@ -82,6 +82,76 @@ extern "C" __global__ void __launch_bounds__(128) choose_rows(const float* logit
     choose(logits + ulong(row) * args.experts, bias, dst + ulong(row) * args.dst_stride, probabilities + 2 * warp * args.experts, args);
 }
 
+struct NormRouteArgs {
+    uint n;
+    uint experts;
+    uint rows;
+    uint norm_threads;
+    uint x_stride;
+    uint normed_stride;
+    float eps;
+    uint quantised;  // 1 if the normalised rows are also written as activations
+};
+
+// norm_route is row_route for some rows, of which a threadgroup takes R. Shared memory has their
+// normalised values. Grid: (experts / 8, rows / R), 256 threads.
+template <int R>
+__device__ inline void norm_route(const float* router, const float* x, const float* gain, float* normed, uchar* packed, float* logits, const NormRouteArgs& args) {
+    enum { early = 16 };
+    extern __shared__ float shared[];
+    __shared__ float sums[R][8];
+    uint n = args.n, lane = threadIdx.x % 32, warp = threadIdx.x / 32, e = blockIdx.x * 8 + warp, first = blockIdx.y * R;
+    router += ulong(min(e, args.experts - 1)) * n;
+    float4 w[early];
+    UNROLL for (uint u = 0; u < early; u++) {
+        uint at = 4 * lane + 128 * u;
+        w[u] = at < n ? *(const float4*)(router + at) : make_float4(0, 0, 0, 0);
+    }
+    if (n > 128 * early) prefetch(router + 128 * early, 4 * (n - 128 * early), lane, 32);
+    bool takes = threadIdx.x < args.norm_threads;
+    Normed<2> norm(threadIdx.x, args.norm_threads, n);
+    if (takes) norm.read_gains(gain);
+    wait_for_previous();
+    UNROLL for (uint r = 0; r < R; r++) {
+        float sum = takes ? warp_sum(norm.read(x + ulong(min(first + r, args.rows - 1)) * args.x_stride)) : 0.0f;
+        if (lane == 0) sums[r][warp] = sum;
+    }
+    __syncthreads();
+    UNROLL for (uint r = 0; takes && r < R; r++) {
+        uint row = min(first + r, args.rows - 1);
+        norm.read(x + ulong(row) * args.x_stride);
+        norm.write(shared + r * n, rms_scale(sums[r], args.norm_threads / 32, n, args.eps), [&](uint u, float4 low, float4 high) {
+            if (blockIdx.x > 0 || first + r > row || !norm.has(u)) return;
+            float* to = normed + ulong(row) * args.normed_stride + norm.offset(u);
+            write_four(to, low);
+            write_four(to + 16, high);
+            if (args.quantised != 0) store(packed, row, norm.block(u), n / 32, threadIdx.x % 4, in_halves(low, high));
+        });
+    }
+    __syncthreads();
+    float sum[R];
+    UNROLL for (uint r = 0; r < R; r++) sum[r] = 0;
+    auto add = [&](float4 w, uint at) {
+        UNROLL for (uint r = 0; r < R; r++) {
+            float4 v = *(const float4*)(shared + r * n + at);
+            sum[r] = fmaf(w.w, v.w, fmaf(w.z, v.z, fmaf(w.y, v.y, fmaf(w.x, v.x, sum[r]))));
+        }
+    };
+    UNROLL for (uint u = 0; u < early; u++) {
+        if (4 * lane + 128 * u < n) add(w[u], 4 * lane + 128 * u);
+    }
+    for (uint at = 4 * lane + 128 * early; at < n; at += 128) add(*(const float4*)(router + at), at);
+    UNROLL for (uint r = 0; r < R; r++) {
+        float v = warp_sum(sum[r]);
+        if (lane == 0 && e < args.experts && first + r < args.rows) logits[ulong(first + r) * args.experts + e] = v;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2) norm_route_2(const float* router, const float* x, const float* gain, float* normed, uchar* packed, float* logits,
+                                                                  NormRouteArgs args) {
+    norm_route<2>(router, x, gain, normed, packed, logits, args);
+}
+
 struct RowRouteArgs {
     uint n;
     uint experts;
