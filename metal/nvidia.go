@@ -51,7 +51,7 @@ func (n *nvidia) record(operations []call) {
 
 // nvidiaFiles are the files in folder kernels/cuda with the kernels that do not depend on the type
 // of weights, those that take longest to compile first.
-var nvidiaFiles = []string{"choose.cu", "top.cu"}
+var nvidiaFiles = []string{"choose.cu", "top.cu", "store.cu"}
 
 // startNvidia begins to compile the kernels for NVIDIA's GPUs that every model needs, if the device
 // can run them.

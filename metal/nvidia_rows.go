@@ -1,12 +1,21 @@
 package metal
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// nvidiaRows has the kernels of Top.
-type nvidiaRows struct{ topParts, topJoin Pipeline }
+// nvidiaRows has the kernels of Top and of RopeStore. The latter are by the number of values per
+// head that they take at most.
+type nvidiaRows struct {
+	topParts, topJoin Pipeline
+	ropeStore         [len(storedValues)]Pipeline
+}
+
+var storedValues = [...]int{128, 256, 512}
 
 const (
 	topPartCount = 32 // parts into which a row of logits is divided
@@ -14,7 +23,38 @@ const (
 )
 
 func (r *nvidiaRows) compile(dev Device, mode Mode) error {
-	return makeFilePipelines(dev, mode, "top.cu", map[string]*Pipeline{"top_parts": &r.topParts, "top_join": &r.topJoin})
+	if err := makeFilePipelines(dev, mode, "top.cu", map[string]*Pipeline{"top_parts": &r.topParts, "top_join": &r.topJoin}); err != nil {
+		return err
+	}
+	pipelines := map[string]*Pipeline{}
+	for i, values := range storedValues {
+		pipelines[fmt.Sprintf("rope_store_%d", values)] = &r.ropeStore[i]
+	}
+	return makeFilePipelines(dev, mode, "store.cu", pipelines)
+}
+
+// ropeStoreKernel returns the kernel for a RopeStore, or false if NVIDIA's kernels do not compute
+// it: they store pages of float16, and a lane has both values of a pair of halves.
+func (n *nvidia) ropeStoreKernel(o *ropeStore) (Pipeline, bool) {
+	most := max(o.shape.KeyDim, o.shape.ValueDim)
+	i := slices.IndexFunc(storedValues[:], func(values int) bool { return most <= values })
+	ok := i >= 0 && o.cache.shape.Type == gguf.TypeF16 && o.shape.KeyDim%32 == 0 && o.shape.ValueDim%32 == 0
+	if r := o.rope; ok && r != nil {
+		half := r.dims / 2
+		ok = r.dims <= o.shape.KeyDim && r.dims%2 == 0 && (!r.halves || half%32 == 0 && half&(half-1) == 0)
+	}
+	if !ok {
+		return 0, false
+	}
+	return n.ropeStore[i], true
+}
+
+func (o *ropeStore) nvidia(n *nvidia) {
+	if k, ok := n.ropeStoreKernel(o); ok {
+		o.record(n.step, k)
+	} else {
+		o.portable(n.general)
+	}
 }
 
 type nvidiaTopArgs struct{ cols, parts, srcStride, dstStride uint32 }

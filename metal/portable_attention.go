@@ -12,9 +12,12 @@ type ropeStoreArgs struct {
 	valuesNormed, valuesFromKeys                             uint32
 }
 
-func (o *ropeStore) portable(p *portable) {
-	p.locate(o.cache, o.layer)
-	qkv, in := into(o.qkv), p.stored(o.cache, o.layer)
+func (o *ropeStore) portable(p *portable) { o.record(p.step, o.cache.kernels.ropeStore) }
+
+// record records a RopeStore with a kernel, which is portable or NVIDIA's.
+func (o *ropeStore) record(s *step, kernel Pipeline) {
+	s.locate(o.cache, o.layer)
+	qkv, in := into(o.qkv), s.stored(o.cache, o.layer)
 	a := ropeStoreArgs{
 		stride: uint32(o.qkv.Stride), heads: uint32(o.shape.Heads), kvHeads: uint32(o.shape.KVHeads), keyDim: uint32(o.shape.KeyDim),
 		valueDim: uint32(o.shape.ValueDim), pageSize: uint32(o.cache.shape.PageSize), biased: flag(o.proj.Bias != nil), normed: flag(o.proj.QueryNorm != nil), eps: o.proj.Eps,
@@ -25,7 +28,7 @@ func (o *ropeStore) portable(p *portable) {
 		a.dims, a.halves, angles = uint32(r.dims), flag(r.halves), Binding{Buffer: r.buffer}
 	}
 	heads := o.shape.Heads + o.shape.KVHeads
-	record(p.step, "rope_store", o.cache.kernels.ropeStore, grid{x: (heads + storeGroups - 1) / storeGroups, y: o.qkv.Rows, simdgroups: storeGroups}, &a,
+	record(s, "rope_store", kernel, grid{x: (heads + storeGroups - 1) / storeGroups, y: o.qkv.Rows, simdgroups: storeGroups}, &a,
 		qkv, angles, in.slots, in.keys, in.values, bind(o.proj.Bias, qkv), bind(o.proj.QueryNorm, qkv), bind(o.proj.KeyNorm, qkv))
 }
 

@@ -145,6 +145,29 @@ func checkRopeStore(r *rig) {
 			h, c.bias != nil, c.queryNorm != nil, c.freqs.Halves, c.unrotated, c.valueNorm, c.valuesFromKeys), c, c.roped)
 	}
 	r.checkQueries()
+	r.checkStoredHeads()
+}
+
+// checkStoredHeads stores heads whose sizes are multiples of 32, with biases, norms and both kinds
+// of pairs, and attends to them.
+func (r *rig) checkStoredHeads() {
+	if !slices.Contains(r.pages, gguf.TypeF16) {
+		return
+	}
+	shapes := []headShape{{2, 1, 128, 128, 64, 16}, {3, 1, 64, 64, 64, 16}, {4, 2, 128, 64, 128, 16}, {2, 1, 256, 256, 256, 16}, {2, 1, 512, 512, 512, 16}}
+	for i, first := range []int{0, 2, 4, 6, 10} { // the turn after each rotates halves
+		for _, turn := range []int{first, first + 1} {
+			h := shapes[i]
+			c := r.grouped(h.heads, h.kvHeads, h.key, h.value, h.rope, h.pageSize, 20, 1)
+			r.vary(c, turn)
+			c.kind = gguf.TypeF16
+			what := fmt.Sprintf("stored heads %+v, variant %d", h, turn)
+			r.verifyStore(what, c, c.roped)
+			if c.freqs.Halves {
+				r.verifyAttention(what, c)
+			}
+		}
+	}
 }
 
 // checkQueries rotates rows that have only queries. Nothing is stored.
