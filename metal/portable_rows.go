@@ -73,7 +73,7 @@ type softCapArgs struct {
 
 func (o *softCap) portable(p *portable) {
 	a := softCapArgs{cols: uint32(o.t.Cols), stride: uint32(o.t.Stride), limit: o.limit}
-	record(p.step, "soft_cap", p.kernels.softCap, byColumn(o.t.Cols, o.t.Rows), &a, into(o.t))
+	record(p.step, "soft_cap", p.kernels.softCap, byColumn((o.t.Cols+cappedValues-1)/cappedValues, o.t.Rows), &a, into(o.t))
 }
 
 type topArgs struct {

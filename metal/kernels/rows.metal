@@ -77,17 +77,24 @@ struct SoftCapArgs {
     float limit;
 };
 
-// soft_cap limits values to limit·tanh(value/limit), in place: tanh(z) = 1 - 2/(exp(2z)+1). Grid:
-// (columns / 64, rows).
+// soft_cap limits values to limit·tanh(value/limit), in place: tanh(z) = 1 - 2/(exp(2z)+1). Each
+// thread limits CAPPED_VALUES values. Grid: (columns / values of a threadgroup, rows).
 kernel void soft_cap(
     device float* t [[buffer(0)]],
     constant SoftCapArgs& args [[buffer(1)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]]) {
-    uint i = group.x * COPY_THREADS + tid;
-    if (i >= args.cols) return;
-    device float* v = t + group.y * args.stride + i;
-    *v = args.limit * (1.0f - 2.0f / (exp(2.0f * (*v / args.limit)) + 1.0f));
+    uint first = group.x * COPY_THREADS * CAPPED_VALUES + tid;
+    device float* row = t + group.y * args.stride;
+    float v[CAPPED_VALUES];
+    UNROLL for (uint k = 0; k < CAPPED_VALUES; k++) {
+        uint i = first + k * COPY_THREADS;
+        v[k] = i < args.cols ? row[i] : 0.0f;
+    }
+    UNROLL for (uint k = 0; k < CAPPED_VALUES; k++) {
+        uint i = first + k * COPY_THREADS;
+        if (i < args.cols) row[i] = args.limit * (1.0f - 2.0f / (exp(2.0f * (v[k] / args.limit)) + 1.0f));
+    }
 }
 
 struct GatherArgs {
