@@ -326,11 +326,11 @@ func (n *nvidia) gatedChoices(o *gatedExperts, w *packedWeight, a *packedExperts
 			routing := o.routing.Span(from, to)
 			n.quantise(quantisedRows(o.x.Span(from, to), w.in, partsOf(w.kind)))
 			g := n.groupChoices(routing, w, slots)
-			k := n.forColumns(w.packed.gatedExperts, g.key.tile)
+			k := n.fetches(w.packed.fetchedExperts, n.forColumns(w.packed.gatedExperts, g.key.tile), g.key.tile, &w.weight, nil)
 			a.room = uint32(roomFor(to - from))
 			x, dst := n.held(), into(o.dst.Span(from, to))
 			packed := n.result(&o.fusion, &a.quantised, quantisedSlices(o.dst.Span(from, to), slots, w.out, w.out, 1))
-			record(n.step, "gated_experts", k.pipeline, grid{x: k.groups(widest), y: g.count, simdgroups: k.simdgroups(), shared: k.algorithm.memory()}, a,
+			record(n.step, "gated_experts", k.pipeline, grid{x: k.groups(widest), y: g.count, simdgroups: k.simdgroups(), shared: k.memory(&w.weight, nil)}, a,
 				weights[0], weights[1], weights[2], weights[3], x, at(routing), g.choices, g.tiles,
 				bind(o.experts.GateBias, weights[0]), bind(o.experts.UpBias, weights[0]), dst, packed)
 		})
@@ -452,8 +452,8 @@ func (n *nvidia) downChoices(o *expertsAdd, d downWeights) {
 			a.room = uint32(roomFor(to - from))
 			sharedRows := n.quantiseChoices(o.h.Span(from, to), d)
 			g := n.groupChoices(routing, d.packedWeight, slots)
-			k := n.forColumns(d.packed.expertsDown, g.key.tile)
-			record(n.step, "experts_down", k.pipeline, grid{x: k.groups(d.out), y: g.count, simdgroups: k.simdgroups(), shared: k.algorithm.memory()}, &a,
+			k := n.fetches(d.packed.fetchedDown, n.forColumns(d.packed.expertsDown, g.key.tile), g.key.tile, &d.weight, d.shared)
+			record(n.step, "experts_down", k.pipeline, grid{x: k.groups(d.out), y: g.count, simdgroups: k.simdgroups(), shared: k.memory(&d.weight, d.shared)}, &a,
 				down, shared, n.held(), sharedRows, at(routing), g.choices, g.tiles,
 				bind(o.experts.DownBias, down), g.rest)
 			record(n.step, "experts_add", d.packed.weigh, perLane(d.out, to-from), &by, g.rest, at(routing), into(o.dst.Span(from, to)))

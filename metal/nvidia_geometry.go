@@ -73,6 +73,13 @@ func bulk(name string, t gguf.Type, count, blocks, bytes int) algorithm {
 	}
 }
 
+// fetched returns Fetched for groups and columns, in which a warp reads the activations of some
+// blocks at once. Unless early is 0, the next kernel may start as soon as the previous one has
+// ended.
+func fetched(groups, columns, early, reads int) algorithm {
+	return algorithm{name: "Fetched", arguments: [4]int{groups, columns / columnRows, early, reads}}
+}
+
 // groups and columns return the numbers of a team.
 func (a algorithm) groups() int {
 	switch a.name {
@@ -89,7 +96,7 @@ func (a algorithm) columns() int {
 	switch a.name {
 	case "Tile":
 		return a.arguments[1] * columnRows * a.arguments[3]
-	case "Tensor", "Staged":
+	case "Tensor", "Staged", "Fetched":
 		return a.arguments[1] * columnRows
 	case "Warpgroups", "GatedWarpgroups", "Bulk", "GatedBulk":
 		return a.arguments[0] * columnRows
@@ -104,6 +111,8 @@ func (a algorithm) warps() int {
 		return a.arguments[2] * a.arguments[3]
 	case "Staged":
 		return strands * a.arguments[2]
+	case "Fetched":
+		return strands
 	case "Warpgroups", "GatedWarpgroups", "Bulk", "GatedBulk":
 		return 4 * a.arguments[1]
 	default:
@@ -221,8 +230,23 @@ func packedGeometry(t gguf.Type, hopper bool) map[string]packedKernel {
 	maps.Copy(all, tiles)
 	if hopper && partsOf(t) == 1 {
 		maps.Copy(all, bulkGeometry(t))
+		maps.Copy(all, fetchedGeometry())
 	}
 	return all
+}
+
+// fetchedGeometry returns the kernels that copy whole groups of weights in bulk, for up to 16
+// columns.
+func fetchedGeometry() map[string]packedKernel {
+	return map[string]packedKernel{
+		"fetched_product_8":    {template: "PRODUCT", algorithm: fetched(1, 8, 1, 4), teams: 1, resident: 4},
+		"fetched_product_16":   {template: "PRODUCT", algorithm: fetched(1, 16, 1, 4), teams: 1, resident: 3},
+		"fetched_gated_8":      {template: "GATED", algorithm: fetched(2, 8, 0, 4), teams: 1, resident: 4},
+		"fetched_gated_16":     {template: "GATED", algorithm: fetched(2, 16, 0, 2), teams: 1, resident: 3},
+		"fetched_experts_8":    {template: "GATED_EXPERTS", algorithm: fetched(2, 8, 0, 4), teams: 1, resident: 4},
+		"fetched_down_8":       {template: "EXPERTS_DOWN", algorithm: fetched(4, 8, 0, 2), teams: 1, resident: 4},
+		"fetched_down_8_short": {template: "EXPERTS_DOWN", algorithm: fetched(2, 8, 0, 3), teams: 1, resident: 4}, // for long rows
+	}
 }
 
 // bulkGeometry returns the kernels with bulk copies for weights of a type.

@@ -95,13 +95,14 @@ func (n *nvidia) quantisedProduct(name string, dst compute.Tensor, q quantised, 
 	if dst.Rows > 16 && dst.Rows <= 32 && threadgroups(k, ws, dst.Rows) <= fewThreadgroups {
 		k = w.packed.small
 	}
+	k = n.fetches(w.packed.fetchedProduct, k, dst.Rows, &w.weight, nil)
 	if tile, ok := n.tileFor(ProductTile, w.packed.productTiles, ws, dst.Rows); ok {
 		k = tile
 	}
 	a.columnTiles = uint32(k.tiles(dst.Rows))
 	bound, out, groups := bindProducts(ws, k.groups)
 	a.out, a.tiles0, a.tiles1 = out, uint32(groups[0]), uint32(groups[1])
-	g := grid{x: (groups[0] + groups[1] + groups[2]) * k.tiles(dst.Rows), y: 1, z: w.matrices, simdgroups: k.simdgroups(), shared: k.algorithm.memory()}
+	g := grid{x: (groups[0] + groups[1] + groups[2]) * k.tiles(dst.Rows), y: 1, z: w.matrices, simdgroups: k.simdgroups(), shared: k.memory(&w.weight, nil)}
 	record(n.step, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], n.held(), into(dst))
 }
 
@@ -235,7 +236,7 @@ func (n *nvidia) gated(o *gatedProduct, w *packedWeight) {
 		}
 		x, dst := n.held(), into(o.dst.Span(from, to))
 		packed := n.result(&o.fusion, &a.quantised, quantisedRows(o.dst.Span(from, to), w.out, 1))
-		record(n.step, "gated_product", k.pipeline, grid{x: k.groups(w.out) * k.tiles(rows), y: 1, simdgroups: k.simdgroups(), shared: k.algorithm.memory()}, &a,
+		record(n.step, "gated_product", k.pipeline, grid{x: k.groups(w.out) * k.tiles(rows), y: 1, simdgroups: k.simdgroups(), shared: k.memory(&w.weight, nil)}, &a,
 			Binding{Buffer: w.buffer}, bind(o.up, Binding{}), x, dst, packed)
 	})
 }

@@ -39,6 +39,8 @@ type packedKernels struct {
 	small                                     packedKernel
 	productTiles, gatedTiles                  []packedKernel // for many columns; by rows, descending
 	splits                                    []packedKernel // by rows, ascending
+	// The kernels that copy whole groups of weights, if the GPU can; by columns, ascending.
+	fetchedProduct, fetchedGated, fetchedExperts, fetchedDown []packedKernel
 	// row, shortRow, rowGatedProduct and rowExperts take one row of activations and quantise it
 	// themselves; rowGated takes one quantised row. All of them stage their weights in threadgroup
 	// memory. The simdgroups of rowExperts and rowExpertsFew are counted per choice.
@@ -57,6 +59,35 @@ func (n *nvidia) forColumns(kernels []packedKernel, columns int) (largest packed
 		}
 	}
 	return largest
+}
+
+// maxFetched is the maximum number of bytes of weights that a threadgroup fetches, so that four of
+// them run on a multiprocessor of an H100 at the same time.
+const maxFetched = 54 << 10
+
+// memory returns the threadgroup memory for products with a weight and, unless it is nil, another
+// one. Fetched has the weights there, and then the sums of the strands.
+func (k packedKernel) memory(w, other *weight) int {
+	if k.algorithm.name != "Fetched" {
+		return k.algorithm.memory()
+	}
+	bytes := groupBytes(w)
+	if other != nil {
+		bytes = max(bytes, groupBytes(other))
+	}
+	return k.algorithm.groups() * max(bytes, strands*k.algorithm.columns()*joinedBytes)
+}
+
+// fetches returns the first kernel with Fetched that takes all columns at once. It returns
+// otherwise if there is none, or if a threadgroup cannot fetch its rows of both weights. other may
+// be nil.
+func (n *nvidia) fetches(kernels []packedKernel, otherwise packedKernel, columns int, w, other *weight) packedKernel {
+	for _, k := range kernels {
+		if k.algorithm.columns() >= columns && k.memory(w, other) <= min(maxFetched, n.memory/2) {
+			return k
+		}
+	}
+	return otherwise
 }
 
 const (
@@ -97,7 +128,7 @@ func (n *nvidia) forGated(w *packedWeight, columns int) packedKernel {
 	if k, ok := n.tileFor(GatedTile, w.packed.gatedTiles, []compute.Weight{w}, columns); ok {
 		return k
 	}
-	return n.forColumns(w.packed.gated, columns)
+	return n.fetches(w.packed.fetchedGated, n.forColumns(w.packed.gated, columns), columns, &w.weight, nil)
 }
 
 // packedWeight is a weight whose rows are packed for products of integers.
@@ -215,6 +246,8 @@ func (n *nvidia) packedKernels(t gguf.Type) (*packedKernels, error) {
 		k.splits = []packedKernel{kernel("split_product_short"), kernel("split_product")}
 		k.productTiles = append([]packedKernel{kernel("product_bulk")}, k.productTiles...)
 		k.gatedTiles = append([]packedKernel{kernel("gated_product_bulk"), kernel("gated_product_bulk_short")}, k.gatedTiles...)
+		k.fetchedProduct, k.fetchedGated = kernels("fetched_product", 8, 16), kernels("fetched_gated", 8, 16)
+		k.fetchedExperts, k.fetchedDown = kernels("fetched_experts", 8), []packedKernel{kernel("fetched_down_8"), kernel("fetched_down_8_short")}
 	}
 	anyType := n.anyType
 	if anyType == nil {

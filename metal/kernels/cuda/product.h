@@ -2,7 +2,7 @@
 // compute a tile of results together. Template argument A is the algorithm of a team, of tile.h,
 // staged.h or warpgroups.h.
 #include "join.h"
-#include "bulk.h"
+#include "fetched.h"
 
 // Team identifies a warp's team and the warp's place in it.
 template <class A>
@@ -11,6 +11,18 @@ struct Team {
     __device__ Team() : index(threadIdx.x / 32 / A::warps), warp(threadIdx.x / 32 % A::warps), lane(threadIdx.x % 32) {}
 };
 
+// joined returns the sums of all groups, in the shared memory that had the weights.
+template <class A>
+__device__ inline Parts<A::columns>* joined(const float (&sums)[A::values]) {
+    extern __shared__ uint4 shared[];
+    auto parts = (Parts<A::columns>*)shared;
+    Team<A> team;
+    __syncthreads();
+    UNROLL for (uint m = 0; m < A::groups; m++) A::put(sums, parts[m], m, team.warp, team.lane);
+    __syncthreads();
+    return parts;
+}
+
 // finish joins the sums of all teams and calls write(team, group, column, row, sum) for each
 // result.
 template <class A, int teams, class Write>
@@ -18,6 +30,12 @@ __device__ inline void finish(const float (&sums)[A::values], Write write) {
     Team<A> team;
     if constexpr (A::complete) {
         A::template each<A::own_groups>(team.warp, team.lane, [&](uint m, uint column, uint row, uint i) { write(team.index, m, column, row, sums[i]); });
+    } else if constexpr (joins_at_once<A>) {
+        auto parts = joined<A>(sums);
+        for (uint i = threadIdx.x; i < A::groups * A::columns * group_rows; i += blockDim.x) {
+            uint row = i % group_rows, column = i / group_rows % A::columns, m = i / group_rows / A::columns;
+            write(0, m, column, row, parts[m].sum(column, row));
+        }
     } else {
         __shared__ Parts<A::columns> parts[teams];
         UNROLL for (uint m = 0; m < A::groups; m++) {
@@ -41,6 +59,13 @@ __device__ inline void finish_gated(const float (&sums)[A::values], Write write)
         A::template each<A::own_groups / 2>(team.warp, team.lane, [&](uint m, uint column, uint row, uint i) {
             write(team.index, m, column, row, sums[i], sums[i + A::values / 2]);
         });
+    } else if constexpr (joins_at_once<A>) {
+        enum { half = A::groups / 2 };
+        auto parts = joined<A>(sums);
+        for (uint i = threadIdx.x; i < half * A::columns * group_rows; i += blockDim.x) {
+            uint row = i % group_rows, column = i / group_rows % A::columns, m = i / group_rows / A::columns;
+            write(0, m, column, row, parts[m].sum(column, row), parts[half + m].sum(column, row));
+        }
     } else {
         enum { all = teams * A::columns * group_rows, threads = 32 * A::warps * teams, rounds = (all + threads - 1) / threads };
         __shared__ Parts<A::columns> parts[teams];

@@ -315,6 +315,24 @@ __device__ inline const uchar* super_block(const uchar* group, uint b) { return 
 template <class W>
 __device__ inline const uchar* block(const uchar* super, uint b) { return super + W::header + b / W::parts % W::per * W::unit; }
 
+// Place is where a block and its super-block are in a group, as offsets in bytes.
+template <class W>
+struct Place {
+    uint super, block, index; // index is that of the block in its super-block
+
+    __device__ Place() {}
+    __device__ Place(uint b) : super(b / (W::parts * W::per) * (W::header + W::per * W::unit)), index(b % (W::parts * W::per)) {
+        block = super + W::header + index / W::parts * W::unit;
+    }
+
+    // advance goes to the next block.
+    __device__ void advance() {
+        if (W::parts == 1 || index % W::parts == W::parts - 1) block += W::unit;
+        if (W::parts * W::per > 1 && ++index == W::parts * W::per) index = 0, super = block, block += W::header;
+        if (W::parts * W::per == 1) super = block;
+    }
+};
+
 // Packed weights of a block, as a lane reads them.
 template <class W>
 struct Lane {
@@ -324,8 +342,13 @@ struct Lane {
     // load reads block b of a group.
     __device__ void load(const uchar* group, uint b, uint lane) {
         const uchar* super = super_block<W>(group, b);
-        W::load(block<W>(super, b), lane, q);
-        W::load_scales(block<W>(super, b), super, lane / 4, k);
+        load(super, block<W>(super, b), lane);
+    }
+
+    // load reads a block of a super-block.
+    __device__ void load(const uchar* super, const uchar* block, uint lane) {
+        W::load(block, lane, q);
+        W::load_scales(block, super, lane / 4, k);
     }
 
     // values returns the weights as float16, in the order of add_dots.
