@@ -98,15 +98,6 @@ func TestLongGenerationOnGPU(t *testing.T) {
 
 func TestWholeContextOnGPU(t *testing.T) { eachGPU(t, wholeContext) }
 
-// unordered is a device that does not report the order in which its simdgroup matrices sum.
-type unordered struct{ metal.Device }
-
-func (u unordered) Info() metal.Info {
-	info := u.Device.Info()
-	info.OrderedMatrices = false
-	return info
-}
-
 // TestMatricesOnGPU checks that the backend finds the same sums in tiles and row by row on a driver
 // that reports OrderedMatrices, for which the backend does not compare them.
 func TestMatricesOnGPU(t *testing.T) {

@@ -130,6 +130,7 @@ func (d *Device) Info() metal.Info {
 	return metal.Info{
 		Driver: "emulator", NvidiaKernels: d.options.Nvidia, Warpgroups: d.options.Hopper, Name: d.compiler.name(), Memory: d.options.Memory,
 		MaxBuffer: d.options.Memory, MaxThreadgroup: 1024, ThreadgroupMemory: shared, UnifiedMemory: !d.options.Discrete, LanguageVersion: "3.1", MathMode: math[d.mode],
+		OrderedMatrices: true,
 	}
 }
 

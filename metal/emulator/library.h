@@ -244,6 +244,26 @@ template <class T, class P> inline void simdgroup_store(const simdgroup_matrix<T
     for (uint i = 0; i < 2; i++) to[(origin.y + r) * stride + origin.x + c + i] = m.e[i];
 }
 
+}  // namespace metal
+
+namespace ingot {
+
+// multiply adds x·y to sum. GCC vectorises with -O1 only where a function asks for it.
+#if !defined(__clang__)
+__attribute__((noinline, optimize("tree-vectorize")))
+#endif
+static void multiply(const float (&x)[8][8], const float (&y)[8][8], float (&__restrict sum)[8][8]) {
+    for (uint row = 0; row < 8; row++) {
+        for (uint k = 0; k < 8; k++) {
+            for (uint col = 0; col < 8; col++) sum[row][col] = __builtin_fmaf(x[row][k], y[k][col], sum[row][col]);
+        }
+    }
+}
+
+}  // namespace ingot
+
+namespace metal {
+
 // simdgroup_multiply_accumulate computes d = a·b + c. Each element is a chain of fused
 // multiply-adds in order.
 template <class T, class A, class B>
@@ -257,11 +277,7 @@ inline void simdgroup_multiply_accumulate(simdgroup_matrix<T>& d, const simdgrou
             uint row = d.row(i), col = d.col(i);
             for (uint j = 0; j < 2; j++) x[row][col + j] = o.a[j], y[row][col + j] = o.b[j], sum[row][col + j] = o.sum[j];
         }
-        for (uint row = 0; row < 8; row++) {
-            for (uint k = 0; k < 8; k++) {
-                for (uint col = 0; col < 8; col++) sum[row][col] = fma(x[row][k], y[k][col], sum[row][col]);
-            }
-        }
+        ingot::multiply(x, y, sum);
         for (uint i = 0; i < ingot::lanes; i++) {
             __builtin_memcpy(ingot::shown<Own*>(slots, i)->sum, &sum[d.row(i)][d.col(i)], sizeof own.sum);
         }
