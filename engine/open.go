@@ -121,7 +121,7 @@ func (e *Engine) loading() func(bytes int) {
 // speculator sets up drafting according to the options. It returns nil if nothing is drafted.
 func (e *Engine) speculator(m model.Model, limits model.Limits, steps *cost.Steps) (*draft.Speculator, error) {
 	how, layers := e.opts.Draft, e.files.config.DraftLayers
-	o := draft.Options{Model: m, NGram: how == DraftAuto || how == DraftNGram, Fixed: e.opts.DraftTokens, Limits: limits, Steps: steps, MaxInFlight: e.backend.MaxInFlight()}
+	o := draft.Options{Model: m, NGram: how == DraftAuto || how == DraftNGram, Fixed: e.opts.DraftTokens, Limits: limits, Sequences: e.opts.MaxSequences, Steps: steps, MaxInFlight: e.backend.MaxInFlight()}
 	switch {
 	case how == DraftOff:
 		return nil, nil

@@ -1,5 +1,7 @@
 package draft
 
+import "math"
+
 // MaxTokens is the maximum number of tokens drafted for a sequence in a step.
 const MaxTokens = 8
 
@@ -25,7 +27,13 @@ const (
 type acceptance struct {
 	prior float64            // assumed share before any observation
 	share [MaxTokens]float64 // [depth]
+
+	tried, right [MaxTokens]int // [depth] numbers of drafts of the present step
 }
+
+// recentStep is the maximum weight of all drafts of a step in acceptance.share. Many sequences can
+// repeat themselves, or stop to, at the same time.
+const recentStep = 0.25
 
 func newAcceptance(prior float64) acceptance {
 	a := acceptance{prior: prior}
@@ -39,12 +47,22 @@ func newAcceptance(prior float64) acceptance {
 // that were right.
 func (a *acceptance) Observe(drafted, accepted int) {
 	for d := range min(drafted, accepted+1) {
-		right := 0.0
+		a.tried[d]++
 		if d < accepted {
-			right = 1
+			a.right[d]++
 		}
-		a.share[d] += recent * (right - a.share[d])
 	}
+}
+
+// settle moves the shares towards those of the present step, which ends.
+func (a *acceptance) settle() {
+	for d, n := range a.tried {
+		if n > 0 {
+			weight := min(1-math.Pow(1-recent, float64(n)), recentStep)
+			a.share[d] += weight * (float64(a.right[d])/float64(n) - a.share[d])
+		}
+	}
+	a.tried, a.right = [MaxTokens]int{}, [MaxTokens]int{}
 }
 
 type record struct {

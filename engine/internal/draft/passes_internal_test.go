@@ -177,15 +177,20 @@ func TestLedger(t *testing.T) {
 	require.Equal(t, []float64{2, 4, 1}, []float64{l.allowance, float64(l.ramp), l.slow})
 	require.Equal(t, []int{0, 0}, []int{newLedger(1, false).ramp, newLedger(0, false).ramp})
 	require.InDelta(t, 64, newLedger(1, true).allowance, 0)
-	l.since = 9
+	require.True(t, (&ledger{}).allows())
+	require.False(t, l.allows(), "steps in flight must be measured first")
+	require.False(t, l.observe(step(1, firstSteps-1), false, 1, 1, 0))
+	require.False(t, l.allows())
+	l.spent, l.since = 0, 9
 	require.False(t, l.observe(step(1, 1), false, 1, 1, 0))
 	require.True(t, l.allows())
 	require.InDeltaSlice(t, []float64{1, 1, 0}, []float64{l.spent, l.last, l.lost}, 0)
 	require.True(t, l.observe(step(3, 1), true, 1.5, 1, 0), "a step with drafts that took two seconds more")
 	require.InDeltaSlice(t, []float64{4, 1, 2, 1.05}, []float64{l.spent, l.last, l.lost, l.slow}, 1e-9)
-	require.True(t, l.allows(), "two steps and 0.007 of 4 s are allowed")
+	require.True(t, l.allows(), "two steps and 0.005 of 4 s are allowed")
 	require.True(t, l.observe(step(1.1, 1), false, 1, 1, 0), "shortly after a step with drafts")
 	require.InDelta(t, 2.1, l.lost, 1e-9)
+	require.InDelta(t, 1.05-0.001*0.05, l.slow, 1e-9, "the factor returns to 1")
 	require.False(t, l.allows())
 	for range 2 {
 		l.observe(step(1, 1), false, 1, 1, 0)
@@ -211,12 +216,31 @@ func TestLedger(t *testing.T) {
 	l.lose(-100)
 	require.InDelta(t, -16, l.lost, 0)
 	l.last = 1
-	l.plain = controlEvery - 1
-	require.True(t, l.allows())
-	l.plain, l.lost = controlEvery, 0
-	require.False(t, l.allows(), "steps without drafts must be measured again")
+	for name, c := range map[string]struct {
+		ledger         ledger
+		every          []int
+		ramp, controls int
+	}{
+		"single steps":    {newLedger(1, false), []int{1024, 1024}, 0, 1},
+		"steps in flight": {newLedger(3, false), []int{16, 32, 64, 128, 256, 512, 1024, 1024}, 0, 8},
+		"with passes":     {newLedger(3, true), []int{1024, 1024}, 4, 1},
+	} {
+		l := c.ledger
+		l.due = 0
+		for _, every := range c.every {
+			for range every {
+				require.True(t, l.allows(), "%s, %d", name, every)
+				l.observe(step(1, 1), true, 1, 1, 1)
+			}
+			require.False(t, l.allows(), "%s: steps without drafts must be measured again", name)
+			for i := range c.ramp + c.controls {
+				require.False(t, l.allows(), "%s, %d", name, every)
+				require.Equal(t, i < c.ramp, l.observe(step(1, 1), false, 1, 1, 0), name)
+			}
+		}
+	}
 	l = newLedger(3, false)
-	l.since = 3
+	l.since, l.due = 3, 0
 	require.True(t, l.observe(step(1, 0), false, 1, 1, 0), "the last of four steps; it counts as one step")
 	require.Equal(t, []int{4, 1}, []int{l.since, l.plain})
 	require.InDelta(t, 1, l.spent, 0)
@@ -230,6 +254,67 @@ func TestLedger(t *testing.T) {
 	require.True(t, l.allows(), "the budget is limited to 64 steps")
 	l.lost = 66.1
 	require.False(t, l.allows())
+}
+
+// What drafts cost and save is measured against the duration of steps in flight, which can differ
+// from the estimate. Steps that take long, such as the first ones of a kind, count little.
+func TestPaceOfSteps(t *testing.T) {
+	t.Parallel()
+	plain := func(seconds float64, n int) Step {
+		return Step{Size: cost.Size{Rows: 4, Outputs: 4}, Seconds: seconds, Steps: n}
+	}
+	prompt := func(seconds float64) Step {
+		return Step{Size: cost.Size{Rows: 9, Outputs: 4}, Seconds: seconds, Steps: 1}
+	}
+	l := newLedger(3, false)
+	require.InDelta(t, 1, l.relative(), 0)
+	l.observe(prompt(4), false, 5, 5, 0)
+	require.InDeltaSlice(t, []float64{0.8, 0.8}, []float64{l.paceOf(1), l.paceOf(0)}, 1e-9)
+	for range 20 {
+		l.observe(plain(3, 8), false, 4, 4, 0)
+	}
+	require.InDeltaSlice(t, []float64{0.8, 0.75}, []float64{l.paceOf(1), l.paceOf(0)}, 1e-3)
+	l.observe(plain(100, 8), false, 4, 4, 0)
+	require.InDelta(t, 0.75+0.04*1.25, l.paceOf(0), 1e-3)
+	l.pace = [2]float64{0.75, 0.99}
+	l.lost = 0
+	require.True(t, l.observe(plain(5, 1), true, 5, 4, 2))
+	require.InDelta(t, 5-0.75*4-0.75*2, l.lost, 1e-9)
+	require.InDelta(t, 3, l.last, 1e-9)
+	require.InDelta(t, 1/0.75, l.relative(), 1e-9)
+	l.lost = 0
+	require.True(t, l.observe(prompt(5), false, 4, 4, 0))
+	require.InDelta(t, 5-0.99*4, l.lost, 1e-9)
+	l = newLedger(3, false)
+	l.compare(0.5, 1, 0)
+	require.InDeltaSlice(t, []float64{0.5, 0.5}, []float64{l.paceOf(0), l.paceOf(1)}, 1e-9)
+	l = newLedger(3, false)
+	l.compare(1.9, 1, 0)
+	require.InDelta(t, 1, l.paceOf(0), 0, "slow first steps")
+	l.compare(1.9, 100, 0)
+	require.InDelta(t, 1.045, l.paceOf(0), 1e-9)
+	require.InDelta(t, 1, ratio(3, 0), 0, "no estimate")
+}
+
+// If the pace of steps turns out to be another one, what drafts have lost changes too.
+func TestLossesFollowThePace(t *testing.T) {
+	t.Parallel()
+	size := cost.Size{Rows: 4, Outputs: 4}
+	l := newLedger(3, false)
+	l.compare(1, firstSteps, 0)
+	for range 2 {
+		l.observe(Step{Size: size, Seconds: 5, Steps: 1}, true, 5, 4, 2)
+	}
+	require.InDelta(t, 2*(5-4-2), l.lost, 1e-9)
+	l.compare(0.8, 10, 0)
+	require.InDelta(t, 0.9, l.paceOf(0), 1e-9)
+	require.InDelta(t, 2*(5-0.9*(4+2)), l.lost, 1e-9)
+	for range 100 {
+		l.observe(Step{Size: size, Seconds: 5.4, Steps: 1}, true, 5, 4, 2)
+	}
+	l.lost = 0
+	l.compare(0.8, 10, 0)
+	require.InDelta(t, 0.05*firstControl*4, l.lost, 1e-9, "of the last steps")
 }
 
 // Rows that did not fit into a pass, or that have been processed, request no draft.

@@ -9,7 +9,9 @@ type planner struct {
 	Verify *cost.Steps // durations of steps of the model, which verify the drafts
 	Pass   cost.Curve  // duration of a drafting pass by its number of sequences
 	Limit  int         // maximum number of drafts per sequence, up to MaxTokens
+	Room   int         // maximum number of drafts of all sequences together; 0 for no maximum
 	Reads  int         // mean number of positions that a row attends to
+	Again  bool        // the last step had drafts
 	Slow   float64     // measured duration of steps with drafts, divided by the estimate; 0 if unknown
 
 	// Estimates of the last plan, in seconds: the time per generated token, and the time that one
@@ -33,9 +35,10 @@ func (c *candidate) Yield(length int) float64 {
 	return sum
 }
 
-// minGain is the minimum expected speedup for which tokens are drafted. It is above 1 because
-// measurements are inexact, because passes also cost time for sequences that draft nothing, and
-// because drafts beyond the end of an answer are wasted.
+// minGain is the minimum expected speedup for which tokens are drafted after a step without drafts.
+// It is above 1 because measurements are inexact, because passes also cost time for sequences that
+// draft nothing, and because drafts beyond the end of an answer are wasted. After a step with
+// drafts, any speedup is enough: single steps without drafts are the slowest.
 const minGain = 1.1
 
 // Plan sets the lengths of the candidates and returns their sum. The sum is 0 if drafting is not
@@ -45,7 +48,10 @@ func (p *planner) Plan(all []candidate, others int) int {
 	n := len(all) + others
 	rows, tokens := n, float64(n)
 	best, bestDepth, total := tokens/p.seconds(n, others), 0, 0
-	enough := best * minGain
+	enough := best
+	if !p.Again {
+		enough *= minGain
+	}
 	for i := range all {
 		all[i].Length = 0
 	}
@@ -53,6 +59,9 @@ func (p *planner) Plan(all []candidate, others int) int {
 	for depth := 1; depth <= p.Limit; depth++ {
 		more, passing := 0, 0
 		for i := range all {
+			if p.Room > 0 && rows-n+more == p.Room {
+				break
+			}
 			c := &all[i]
 			if c.Length != depth-1 || c.Limit < depth {
 				continue

@@ -106,6 +106,7 @@ func TestAcceptanceFollowsWhatIsSeen(t *testing.T) {
 	a := newAcceptance(prior)
 	for range 500 {
 		a.Observe(3, 1) // the first draft is always right, the second never; the third is never verified
+		a.settle()
 	}
 	c := a.chances(&record{})
 	require.InDelta(t, 1, c[0], 0.01)
@@ -148,6 +149,8 @@ func TestPlansByHand(t *testing.T) {
 		verify     cost.Curve
 		pass       cost.Curve
 		slow       float64
+		again      bool
+		room       int
 		all        []candidate
 		want       []int // lengths
 		token, row float64
@@ -172,8 +175,14 @@ func TestPlansByHand(t *testing.T) {
 		"steps with drafts take longer":        {verify: free, slow: 1.5, all: []candidate{of(1, 1, true)}, want: []int{1}, token: 0.75},
 		"just the minimum gain":                {verify: free, all: []candidate{of(0.1, 1, true)}, want: []int{1}, token: 1 / 1.1},
 		"less than the minimum gain":           {verify: free, all: []candidate{of(0.09, 1, true)}, want: []int{0}, token: 1 / 1.09},
+		"any gain, again":                      {verify: free, again: true, all: []candidate{of(0.09, 1, true)}, want: []int{1}, token: 1 / 1.09},
+		"no gain, again":                       {verify: free, again: true, slow: 1.1, all: []candidate{of(0.09, 1, true)}, want: []int{0}, token: 1},
+		"little room": {
+			verify: free, room: 4, all: []candidate{of(1, 3, true), of(1, 1, true), of(1, 3, true)}, want: []int{2, 1, 1}, token: 1.0 / 7,
+		},
+		"just enough room": {verify: free, room: 2, all: []candidate{of(1, 1, true), of(1, 1, true)}, want: []int{1, 1}, token: 1.0 / 4},
 	} {
-		p := planner{Verify: cost.NewSteps(c.verify, 0, 0, 0), Pass: c.pass, Limit: MaxTokens, Slow: c.slow}
+		p := planner{Verify: cost.NewSteps(c.verify, 0, 0, 0), Pass: c.pass, Limit: MaxTokens, Room: c.room, Again: c.again, Slow: c.slow}
 		sum := p.Plan(c.all, 0)
 		var got []int
 		for _, one := range c.all {

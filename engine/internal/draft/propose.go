@@ -17,8 +17,13 @@ func (sp *Speculator) Draft(step []*Sequence, next Next) error {
 	}
 	sp.planner.Reads = meanLength(next.Decode)
 	sp.gather(next.Decode)
-	sp.searchText(next.Decode)
-	sp.plan(next)
+	allowed := sp.drafts()
+	if allowed {
+		start := time.Now()
+		sp.searchText(next.Decode)
+		sp.ledger.lose(time.Since(start).Seconds())
+	}
+	sp.plan(next, allowed)
 	if sp.chain == nil {
 		return nil
 	}
@@ -52,6 +57,9 @@ func (sp *Speculator) gather(decode []*Sequence) {
 	}
 }
 
+// drafts reports whether the next step may have drafts.
+func (sp *Speculator) drafts() bool { return sp.fixed > 0 || sp.ledger.allows() }
+
 // searchText drafts from the texts of the sequences, where that is expected to yield as much as
 // drafts by passes.
 func (sp *Speculator) searchText(decode []*Sequence) {
@@ -73,27 +81,28 @@ func (sp *Speculator) searchText(decode []*Sequence) {
 }
 
 // plan decides how many tokens to draft for each sequence, and shortens n-gram drafts, which exist
-// already.
-func (sp *Speculator) plan(next Next) {
+// already. allowed reports whether there may be drafts.
+func (sp *Speculator) plan(next Next, allowed bool) {
+	left := min(sp.room, max(0, sp.limits.Rows-len(next.Decode)-next.Others))
+	sp.planner.Room = max(left, 1)
 	if sp.fixed > 0 {
 		for i := range sp.candidates {
 			sp.candidates[i].Length = min(sp.fixed, sp.candidates[i].Limit)
 		}
 	} else if len(next.Decode) > 0 {
-		sp.planner.Slow = sp.ledger.slow
-		if sp.planner.Plan(sp.candidates, next.Others) == 0 {
-			sp.rest()
-		} else if !sp.ledger.allows() {
+		sp.planner.Slow = sp.ledger.relative()
+		if worth := sp.planner.Plan(sp.candidates, next.Others) > 0; !allowed {
 			for i := range sp.candidates {
 				sp.candidates[i].Length = 0
 			}
+		} else if !worth {
+			sp.rest()
 		}
 	}
 	for k := range sp.learned {
 		g := &sp.learned[k].gate
 		g.Token, g.Row = sp.planner.Token, sp.planner.Row
 	}
-	left := min(MaxOutputs, max(0, sp.limits.Rows-len(next.Decode)-next.Others))
 	share := left / max(len(next.Decode), 1)
 	for i, s := range next.Decode {
 		c := &sp.candidates[i]

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// A step has at most MaxOutputs drafts and as many rows and pages as there is room for, however
+// A step has at most MaxDrafts drafts and as many rows and pages as there is room for, however
 // much its sequences could draft.
 func TestDraftsFitIntoAStep(t *testing.T) {
 	t.Parallel()
@@ -23,8 +23,8 @@ func TestDraftsFitIntoAStep(t *testing.T) {
 		first                     int // of the first one
 	}{
 		"one sequence":                  {seqs: 1, rows: 512, pages: 100, drafts: MaxTokens, first: MaxTokens},
-		"as many drafts as outputs":     {seqs: MaxOutputs / MaxTokens, rows: 512, pages: 1000, drafts: MaxOutputs, first: MaxTokens},
-		"more than outputs":             {seqs: MaxOutputs/MaxTokens + 3, rows: 512, pages: 1000, drafts: MaxOutputs, first: MaxTokens},
+		"as many drafts as outputs":     {seqs: minDrafts / MaxTokens, rows: 512, pages: 1000, drafts: minDrafts, first: MaxTokens},
+		"more than outputs":             {seqs: minDrafts/MaxTokens + 3, rows: 512, pages: 1000, drafts: minDrafts, first: MaxTokens},
 		"as many as rows":               {seqs: 2, rows: 12, others: 3, pages: 100, drafts: 12 - 2 - 3, first: min(MaxTokens, 7)},
 		"no room for drafts":            {seqs: 2, rows: 5, others: 3, pages: 100},
 		"more rows than there are":      {seqs: 2, rows: 4, others: 3, pages: 100},
@@ -61,6 +61,17 @@ func TestDraftsFitIntoAStep(t *testing.T) {
 			require.Len(t, seqs[0].Drafts, c.first)
 		})
 	}
+}
+
+// More sequences have more drafts together, up to a limit.
+func TestMaxDrafts(t *testing.T) {
+	t.Parallel()
+	for sequences, want := range map[int]int{0: 64, 1: 64, 21: 64, 22: 66, 64: 192, 1000: 192} {
+		require.Equal(t, want, MaxDrafts(sequences), sequences)
+	}
+	sp, err := New(Options{NGram: true, Steps: cost.NewSteps(cost.NewCurve([]int{1}, []float64{1}), 0, 0, 0), Sequences: 40})
+	require.NoError(t, err)
+	require.Equal(t, 120, sp.room)
 }
 
 // The estimates with which drafts are planned are those of the sequences that generate.
@@ -106,11 +117,11 @@ func TestNumberOfDraftsByPasses(t *testing.T) {
 		"unsure":                    {seqs: 2, rows: 512, pages: 99, sure: 0.001, want: []int{8, 8}}, // rows are free
 		"fixed and unsure":          {seqs: 2, fixed: 3, rows: 512, pages: 99, sure: 0.001, want: []int{3, 3}},
 		"one cannot catch up":       {seqs: 2, rows: 512, pages: 99, behind: true, sure: 0.999, want: []int{0, 8}},
-		"few rows":                  {seqs: 2, rows: 9, others: 2, pages: 99, sure: 0.999, want: []int{5, 0}},
+		"few rows":                  {seqs: 2, rows: 9, others: 2, pages: 99, sure: 0.999, want: []int{3, 2}},
 		"one row":                   {seqs: 2, rows: 5, others: 2, pages: 99, sure: 0.999, want: []int{1, 0}},
 		"no row":                    {seqs: 2, rows: 4, others: 2, pages: 99, sure: 0.999, want: []int{0, 0}},
 		"few pages":                 {seqs: 2, rows: 512, pages: 7, sure: 0.999, want: []int{7, 3}}, // 9 tokens each, in pages of 4
-		"as many outputs as a step": {seqs: 10, rows: 512, pages: 99, sure: 0.999, want: []int{8, 8, 8, 8, 8, 8, 8, 8, 0, 0}},
+		"as many outputs as a step": {seqs: 10, rows: 512, pages: 99, sure: 0.999, want: []int{7, 7, 7, 7, 6, 6, 6, 6, 6, 6}},
 		"drafting has lost":         {seqs: 2, rows: 512, pages: 99, sure: 0.999, lost: 1000, want: []int{0, 0}},
 	} {
 		sp, _ := speculating(t, Options{

@@ -6,6 +6,7 @@ package draft
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -13,9 +14,12 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// MaxOutputs is the maximum number of drafts in a step, all sequences together. Each is a row that
-// reaches the output head.
-const MaxOutputs = 64
+// MaxDrafts returns the maximum number of drafts in a step of up to the given number of sequences.
+// Each draft is a row that reaches the output head, so there must be memory for its logits.
+func MaxDrafts(sequences int) int { return min(max(minDrafts, perSequence*sequences), maxDrafts) }
+
+// MaxDrafts has perSequence drafts for each sequence, but at least minDrafts and at most maxDrafts.
+const minDrafts, perSequence, maxDrafts = 64, 3, 192
 
 // Options set up a Speculator.
 type Options struct {
@@ -27,7 +31,9 @@ type Options struct {
 	NGram   bool         // draft from the sequences' own texts
 	Fixed   int          // number of tokens to draft for each sequence in a step; 0 to choose it by measured costs
 	Limits  model.Limits // the limits with which Model and Small were loaded
-	Steps   *cost.Steps  // expected durations of steps of Model
+	// Sequences is the number of sequences for which Limits.Outputs has room for drafts.
+	Sequences int
+	Steps     *cost.Steps // expected durations of steps of Model
 	// MaxInFlight is the maximum number of steps that are submitted before a wait if nothing is
 	// drafted.
 	MaxInFlight int
@@ -39,6 +45,7 @@ type Options struct {
 // tokens or their distribution.
 type Speculator struct {
 	limits  model.Limits
+	room    int // maximum number of drafts in a step
 	fixed   int
 	ngram   bool
 	chain   *chain // nil if neither an MTP layer nor a small model drafts
@@ -63,7 +70,7 @@ type learned struct {
 // request, because it writes to pages of the cache.
 func New(o Options) (*Speculator, error) {
 	sp := &Speculator{
-		limits: o.Limits, fixed: o.Fixed, ngram: o.NGram, planner: planner{Verify: o.Steps, Limit: MaxTokens}, unprofitable: maxUnprofitable,
+		limits: o.Limits, room: MaxDrafts(o.Sequences), fixed: o.Fixed, ngram: o.NGram, planner: planner{Verify: o.Steps, Limit: MaxTokens}, unprofitable: maxUnprofitable,
 		ledger: newLedger(o.MaxInFlight, o.Small != nil || o.MTP != nil),
 	}
 	for k := range sp.learned {
@@ -81,13 +88,21 @@ func New(o Options) (*Speculator, error) {
 	return sp, nil
 }
 
-// MaxInFlight returns the maximum number of steps to submit before a wait: half the number of steps
-// since the last drafts, but at least 1. It is always 1 if Options.Fixed sets the number of drafts.
+// MaxInFlight returns the maximum number of steps to submit before a wait: the number of steps
+// since the last drafts, but at least 1. While nothing may be drafted, it is the number of steps
+// after which there may be drafts again, if that is known. It is always 1 if Options.Fixed sets the
+// number of drafts.
 func (sp *Speculator) MaxInFlight() int {
 	if sp.fixed > 0 {
 		return 1
 	}
-	return max(1, sp.idle/2)
+	if sp.ledger.due > 0 {
+		return sp.ledger.due
+	}
+	if !sp.drafts() {
+		return math.MaxInt
+	}
+	return max(1, sp.idle)
 }
 
 // Waits reports whether another step can begin only after the results of the next step are known:
@@ -131,7 +146,11 @@ func (sp *Speculator) Observe(step []*Sequence, took Step) (c Counts, depends bo
 		s.Total.Accepted += s.Accepted
 		s.forget()
 	}
-	if c.Drafted > 0 {
+	for k := range sp.learned {
+		sp.learned[k].ngram.settle()
+		sp.learned[k].pass.settle()
+	}
+	if sp.planner.Again = c.Drafted > 0; sp.planner.Again {
 		sp.idle = 0
 	} else {
 		sp.idle += took.Steps

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -157,10 +158,15 @@ func TestWhatIsLearnedOfDrafts(t *testing.T) {
 func TestWhenStepsAreInFlight(t *testing.T) {
 	t.Parallel()
 	sp, _ := speculating(t, Options{}, chain{})
-	for idle, want := range map[int]int{0: 1, 1: 1, 2: 1, 3: 1, 4: 2, 7: 3, 20: 10} {
+	for idle, want := range map[int]int{0: 1, 1: 1, 2: 2, 7: 7, 20: 20} {
 		sp.idle = idle
 		require.Equal(t, want, sp.MaxInFlight(), idle)
 	}
+	sp.ledger.lost = 1
+	require.Equal(t, math.MaxInt, sp.MaxInFlight(), "there will be no drafts for a while")
+	sp.ledger.due = 7
+	require.Equal(t, 7, sp.MaxInFlight(), "steps in flight are measured")
+	sp.ledger.lost, sp.ledger.due = 0, 0
 	sp.fixed = 1
 	require.Equal(t, 1, sp.MaxInFlight())
 	require.True(t, sp.Waits(&Sequence{}), "all tokens are processed")

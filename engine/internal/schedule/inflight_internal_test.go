@@ -59,7 +59,7 @@ func TestLengthOfARun(t *testing.T) {
 			s.scores.ids = make([]int32, 4)
 		}, 1},
 		"drafts":                    {func(p *planner, s *sequence) { p.speculator = idle(t, 20); s.draft.Drafts = []int32{1} }, 1},
-		"drafts were made just now": {func(p *planner, _ *sequence) { p.speculator = idle(t, 6) }, 3},
+		"drafts were made just now": {func(p *planner, _ *sequence) { p.speculator = idle(t, 6) }, 6},
 		"drafts were made long ago": {func(p *planner, _ *sequence) { p.speculator = idle(t, 40) }, 8},
 		"a person may come":         {func(p *planner, _ *sequence) { p.arrivals = arrivals{now, 3.5} }, 3},
 		"a step takes as long":      {func(p *planner, _ *sequence) { p.arrivals = arrivals{now, 4} }, 4},

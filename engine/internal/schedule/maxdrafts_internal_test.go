@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// However many tokens the sequences could draft, a step has at most draft.MaxOutputs drafts: the
+// However many tokens the sequences could draft, a step has at most draft.MaxDrafts drafts: the
 // output head has room for no more.
 func TestDraftsOfAStepAreLimited(t *testing.T) {
 	t.Parallel()
@@ -46,9 +46,9 @@ func TestDraftsOfAStepAreLimited(t *testing.T) {
 					drafts += len(s.draft.Drafts)
 				}
 				most = max(most, drafts)
-				require.LessOrEqual(t, drafts, draft.MaxOutputs)
+				require.LessOrEqual(t, drafts, draft.MaxDrafts(sequences))
 			}
-			require.Equal(t, draft.MaxOutputs, most)
+			require.Equal(t, draft.MaxDrafts(sequences), most)
 			for _, r := range requests {
 				require.NoError(t, r.err)
 				require.Len(t, r.seqs[0].answer(), 30)

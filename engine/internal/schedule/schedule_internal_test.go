@@ -70,7 +70,7 @@ func newManual(t testing.TB, s setup) manual {
 	if s.speculate != nil {
 		steps, err := cost.Measure(o.Model, *l)
 		require.NoError(t, err)
-		d := draft.Options{Model: o.Model, Limits: *l, Steps: steps}
+		d := draft.Options{Model: o.Model, Limits: *l, Sequences: o.MaxSequences, Steps: steps}
 		s.speculate(s.backend, &d)
 		o.Speculator, err = draft.New(d)
 		require.NoError(t, err)

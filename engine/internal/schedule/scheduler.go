@@ -37,7 +37,9 @@ type Options struct {
 
 // Outputs returns the maximum number of rows of a step that reach the output head: the value of
 // model.Limits.Outputs.
-func Outputs(maxSequences int) int { return maxSequences + maxPromptOutputs + draft.MaxOutputs }
+func Outputs(maxSequences int) int {
+	return maxSequences + maxPromptOutputs + draft.MaxDrafts(maxSequences)
+}
 
 // Scheduler runs the requests of many callers.
 type Scheduler struct {
