@@ -161,6 +161,9 @@ func TestPlansByHand(t *testing.T) {
 		"a row that yields just what it costs": {
 			verify: cost.NewCurve([]int{1, 3, 6}, []float64{1, 1, 3}), all: []candidate{of(1, 8, true)}, want: []int{2}, token: 1.0 / 3, row: 0.625,
 		},
+		"one of two yields less than its row costs": {
+			verify: cost.NewCurve([]int{2, 66}, []float64{1, 17}), all: []candidate{of(0.9, 1, true), of(0.1, 1, true)}, want: []int{1, 0}, token: 1.25 / 2.9, row: 0.25,
+		},
 		"different limits": {
 			verify: free, all: []candidate{of(0.5, 1, true), of(0.5, 3, true), of(0.5, 0, true)}, want: []int{1, 3, 0}, token: 1 / 4.375,
 		},
