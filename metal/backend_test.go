@@ -104,22 +104,21 @@ func TestConformance(t *testing.T) {
 		if raced && c.device.Seed > 0 { // a shuffled order of fibres changes no Go code, so the race detector finds nothing more
 			continue
 		}
-		suite := computetest.Run
-		if !long && (c.options.Mode == metal.Debug || c.device.Discrete || c.options.PlainTiles) {
-			suite = computetest.RunBrief
-		}
-		var only []string
-		if !long && c.device == (emulator.Options{}) && c.options.Mode == metal.Release && c.options.Geometry != nil {
-			only = computetest.Tiles
+		var suite computetest.Options
+		if !long {
+			suite.Brief = c.options.Mode == metal.Debug || c.device.Discrete || c.options.PlainTiles
+			if c.device == (emulator.Options{}) && c.options.Mode == metal.Release && c.options.Geometry != nil {
+				suite.Only = computetest.Tiles
+			}
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			suite(t, func(tb testing.TB) compute.Backend {
+			computetest.Run(t, func(tb testing.TB) compute.Backend {
 				tb.Helper()
 				be := open(tb, c.options, c.device)
 				require.Equal(tb, c.options.PlainTiles, be.PlainTiles())
 				return be
-			}, only...)
+			}, suite)
 		})
 	}
 }
@@ -143,16 +142,16 @@ func TestConformanceOfFastKernels(t *testing.T) {
 	for name, geometry := range map[string]metal.Geometry{"few": nil, "tiles": tilesFrom(2)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var only []string
+			suite := computetest.Options{Fast: true, Brief: true}
 			if !long && geometry != nil {
-				only = computetest.Tiles
+				suite.Only = computetest.Tiles
 			}
-			computetest.RunFast(t, func(tb testing.TB) compute.Backend {
+			computetest.Run(t, func(tb testing.TB) compute.Backend {
 				tb.Helper()
 				be := open(tb, metal.Options{Mode: metal.FastMath, Geometry: geometry}, emulator.Options{})
 				require.False(tb, be.PlainTiles())
 				return be
-			}, only...)
+			}, suite)
 		})
 	}
 }

@@ -177,16 +177,16 @@ func conformance(t *testing.T, start starter) {
 				require.Equal(tb, c.options.PlainTiles, be.PlainTiles())
 				prepareAll(tb, be)
 				return be
-			})
+			}, computetest.Options{})
 		})
 	}
 	t.Run("fast kernels", func(t *testing.T) {
-		computetest.RunFast(t, func(tb testing.TB) compute.Backend {
+		computetest.Run(t, func(tb testing.TB) compute.Backend {
 			tb.Helper()
 			be := start(tb, metal.Options{Mode: metal.FastMath, Geometry: few})
 			prepareAll(tb, be)
 			return be
-		})
+		}, computetest.Options{Fast: true, Brief: true})
 	})
 }
 

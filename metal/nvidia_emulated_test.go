@@ -31,13 +31,15 @@ func TestNvidiaConformance(t *testing.T) {
 		}
 	}
 	if !long {
-		computetest.RunSome(t, start(metal.Options{}), []gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeQ4K, gguf.TypeQ6K}, []gguf.Type{gguf.TypeF32, gguf.TypeF16})
+		computetest.Run(t, start(metal.Options{}), computetest.Options{
+			Brief: true, Weights: []gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeQ4K, gguf.TypeQ6K}, Pages: []gguf.Type{gguf.TypeF32, gguf.TypeF16},
+		})
 		return
 	}
 	for name, options := range map[string]metal.Options{"release": {}, "tiles": {Geometry: tilesFrom(2)}, "wide tiles": {Geometry: wide(2)}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			computetest.Run(t, start(options))
+			computetest.Run(t, start(options), computetest.Options{})
 		})
 	}
 }
@@ -53,15 +55,14 @@ func TestHopperConformance(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			weights, pages := []gguf.Type{gguf.TypeQ4K}, []gguf.Type{gguf.TypeF16}
-			switch {
-			case long:
-				computetest.Run(t, start)
-			case name == "short tiles":
-				computetest.RunProducts(t, start, weights, pages)
-			default:
-				computetest.RunSome(t, start, weights, pages)
+			var suite computetest.Options
+			if !long {
+				suite = computetest.Options{Brief: true, Weights: []gguf.Type{gguf.TypeQ4K}, Pages: []gguf.Type{gguf.TypeF16}}
+				if name == "short tiles" {
+					suite.Only = computetest.Products
+				}
 			}
+			computetest.Run(t, start, suite)
 		})
 	}
 }

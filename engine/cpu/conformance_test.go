@@ -42,5 +42,5 @@ func conformance(t *testing.T, threads int, set *kernels.Set) {
 		be, err := cpu.NewWith(threads, set)
 		require.NoError(tb, err)
 		return be
-	})
+	}, computetest.Options{})
 }

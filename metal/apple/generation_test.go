@@ -107,12 +107,12 @@ func TestModelTooLarge(t *testing.T) {
 // down the computation of expected values.
 func TestDriverConformance(t *testing.T) {
 	t.Parallel()
-	suite := computetest.RunBrief // package metal runs the whole suite with the same kernels on the emulator
+	suite := computetest.Options{Brief: true} // package metal runs the whole suite with the same kernels on the emulator
 	if d, err := Open(); err == nil {
 		require.NoError(t, d.Close())
-		suite = computetest.Run
+		suite = computetest.Options{}
 	}
-	suite(t, func(tb testing.TB) compute.Backend {
+	computetest.Run(t, func(tb testing.TB) compute.Backend {
 		tb.Helper()
 		d, err := Open()
 		if errors.Is(err, metal.ErrUnsupported) {
@@ -123,5 +123,5 @@ func TestDriverConformance(t *testing.T) {
 		be, err := metal.New(d, metal.Options{})
 		require.NoError(tb, err)
 		return be
-	})
+	}, suite)
 }

@@ -66,63 +66,49 @@ var checks = []check{
 	{"Await", checkAwait},
 }
 
-// Run runs the suite, one subtest per check: all checks, or only those with the given names. It
-// calls the function open to start a new backend, which it closes.
-func Run(t *testing.T, open func(tb testing.TB) compute.Backend, only ...string) {
-	t.Helper()
-	run(t, open, rig{only: only})
-}
-
-// RunBrief is like Run, but computes each operation with only three batches: all rows, a single row
-// and some rows. It is for a second build of kernels that already passed Run, such as a build that
-// checks memory accesses.
-func RunBrief(t *testing.T, open func(tb testing.TB) compute.Backend, only ...string) {
-	t.Helper()
-	run(t, open, rig{brief: true, only: only})
-}
-
-// RunSome is like RunBrief, with weights and KV pages of the given types only. It is for kernels of
-// which all types are tested elsewhere. Some checks need pages of F32 or F16.
-func RunSome(t *testing.T, open func(tb testing.TB) compute.Backend, weights, pages []gguf.Type) {
-	t.Helper()
-	run(t, open, rig{brief: true, types: weights, pages: pages})
-}
-
-// products are the names of the checks of operations that multiply rows with weights, alone and
+// Products are the names of the checks of operations that multiply rows with weights, alone and
 // after other operations.
-var products = []string{"MatMul", "MatMulAdd", "GatedMatMul", "Absorb", "Expand", "GatedExperts", "ExpertsAdd", "Sequence", "Pairs", "InFlight"}
+var Products = []string{"MatMul", "MatMulAdd", "GatedMatMul", "Absorb", "Expand", "GatedExperts", "ExpertsAdd", "Sequence", "Pairs", "InFlight"}
 
 // Tiles are the names of the checks of operations for which a backend may have kernels for tiles of
 // rows: products, attention, and those of several operations.
-var Tiles = append([]string{"Attention", "AttentionMLA", "Await"}, products...)
+var Tiles = append([]string{"Attention", "AttentionMLA", "Await"}, Products...)
 
-// RunProducts is like RunSome, but runs only the checks of products. It is for other kernels for
-// products in a backend that otherwise passed RunSome.
-func RunProducts(t *testing.T, open func(tb testing.TB) compute.Backend, weights, pages []gguf.Type) {
-	t.Helper()
-	run(t, open, rig{brief: true, types: weights, pages: pages, only: products})
+// Options limit what Run computes. The zero value computes everything.
+type Options struct {
+	// Brief computes each operation with only three batches: all rows, a single row and some rows.
+	// It is for a second build of kernels that already passed the suite, such as a build that
+	// checks memory accesses.
+	Brief bool
+	// Fast is for a backend with fast arithmetic, which need not be batch-invariant. Where the
+	// suite otherwise compares the bits of a row in two batches, it compares the row with its
+	// expected values.
+	Fast bool
+	// Weights and Pages are the types of weights and of KV pages; nil for all. Some checks need
+	// pages of F32 or F16. A few types are enough for kernels of which all types are tested
+	// elsewhere.
+	Weights, Pages []gguf.Type
+	// Only are the names of the checks that are run; nil for all.
+	Only []string
 }
 
-// RunFast is like RunBrief, for a backend with fast arithmetic, which need not be batch-invariant.
-// Where RunBrief compares the bits of a row in two batches, RunFast compares the row with its
-// expected values.
-func RunFast(t *testing.T, open func(tb testing.TB) compute.Backend, only ...string) {
-	t.Helper()
-	run(t, open, rig{fast: true, brief: true, only: only})
-}
-
-func run(t *testing.T, open func(tb testing.TB) compute.Backend, how rig) {
+// Run runs the suite, one subtest per check. It calls the function open to start a new backend,
+// which it closes.
+func Run(t *testing.T, open func(tb testing.TB) compute.Backend, o Options) {
 	t.Helper()
 	be := open(t)
 	for _, c := range checks {
-		if how.only != nil && !slices.Contains(how.only, c.name) {
+		if o.Only != nil && !slices.Contains(o.Only, c.name) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, be, c.name)
-			r.fast, r.brief = how.fast, how.brief
-			if how.types != nil {
-				r.types, r.pages = how.types, how.pages
+			r.fast, r.brief = o.Fast, o.Brief
+			if o.Weights != nil {
+				r.types = o.Weights
+			}
+			if o.Pages != nil {
+				r.pages = o.Pages
 			}
 			c.run(r)
 		})
@@ -142,8 +128,6 @@ type rig struct {
 
 	types []gguf.Type // of weights
 	pages []gguf.Type // of KV pages
-
-	only []string // the checks that are run; nil for all
 }
 
 func newRig(tb testing.TB, be compute.Backend, name string) *rig {
