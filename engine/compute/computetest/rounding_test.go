@@ -76,14 +76,15 @@ func (s rounding) Attention(dst, q compute.Tensor, shape compute.AttentionShape,
 	s.with(q, gguf.TypeF16, func() { s.Step.Attention(dst, q, shape, cache, layer) })
 }
 
-// RopeStore stores its result again, rounded and with a rotation by zero.
+// RopeStore stores its result again, rounded, with a rotation by zero and without biases and norms,
+// which the result has already.
 func (s rounding) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute.AttentionShape, rope compute.Rope, cache compute.Cache, layer int) {
 	s.Step.RopeStore(qkv, p, shape, rope, cache, layer)
 	still, err := s.be.Rope(compute.RopeFreqs{Freqs: []float32{0}, Scale: 1}, cache.Shape().Pages*cache.Shape().PageSize)
 	if err != nil {
 		panic(err)
 	}
-	s.with(qkv, gguf.TypeF16, func() { s.Step.RopeStore(qkv, p, shape, still, cache, layer) })
+	s.with(qkv, gguf.TypeF16, func() { s.Step.RopeStore(qkv, compute.Projection{}, shape, still, cache, layer) })
 }
 
 func (s rounding) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
