@@ -98,6 +98,18 @@ func TestAWriterThatPanics(t *testing.T) {
 	w.wait()
 }
 
+// A run that delivered nothing does not start the writer, which may still write the text of the run
+// before.
+func TestARunWithoutTokensWritesNothing(t *testing.T) {
+	t.Parallel()
+	for steps, starts := range []bool{false, true} {
+		l := &loop{writer: newWriter(true), present: run{steps: steps}}
+		l.endRun()
+		require.Equal(t, starts, l.writer.busy)
+		l.writer.wait()
+	}
+}
+
 // The rows of forced tokens share a step with others: as many are planned as fit into the step's
 // time, and one in any case.
 func TestForcedRowsWithinTheTimeOfAStep(t *testing.T) {
