@@ -111,6 +111,11 @@ func TestListOfQueuedBatches(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, min(n, batchesPerPage), strings.Count(w.Body.String(), "batch-0"), "%d batches", n)
 		require.NotContains(t, w.Body.String(), "problem: ")
+		if n > batchesPerPage {
+			require.Contains(t, w.Body.String(), fmt.Sprintf("%d older ones are not shown", n-batchesPerPage))
+		} else {
+			require.NotContains(t, w.Body.String(), "not shown", "%d batches", n)
+		}
 	}
 	c := newConsole()
 	c.Queued = func(context.Context) ([]queue.Status, error) { return nil, errBroken }
@@ -210,7 +215,8 @@ func TestTryAPrompt(t *testing.T) {
 	w, err = serve(t, c, "GET /console/try", get(t, "/console/try"))
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, w.Code)
-	require.Contains(t, w.Body.String(), `"512"`)
+	require.Contains(t, w.Body.String(), `name="max_tokens" type="number" min="1" value="512"`)
+	require.Contains(t, w.Body.String(), `name="temperature" type="number" min="0" max="2" step="0.1" value="0.7"`)
 	require.Contains(t, w.Body.String(), "<option selected>chat</option>", "the form begins with the first choice")
 	c.Models = func(*http.Request) ([]Model, error) { return nil, errBroken }
 	w, err = serve(t, c, "GET /console/try", get(t, "/console/try"))
