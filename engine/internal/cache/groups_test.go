@@ -112,3 +112,24 @@ func TestPagesOfSeveralSequences(t *testing.T) {
 		require.Equal(t, c.want, c.groups.Together(c.sequences, c.positions, c.windowed, c.limit, page), "%+v", c)
 	}
 }
+
+// A key that several groups know is discarded once. If each group's page led to the pages after it
+// again, the work would double with every page of the text.
+func TestDiscardVisitsALongTextOnce(t *testing.T) {
+	t.Parallel()
+	const pages, kinds = 64, 3
+	p := NewPool(kinds*(pages+1), size, Groups{Full: kinds})
+	tokens := text(pages*size+1, 0)
+	table := p.NewTable()
+	generate(t, table, tokens, size)
+	other := p.NewTable()
+	require.Equal(t, pages*size, other.Adopt(tokens))
+	other.Release()
+
+	table.Discard(tokens)
+	require.Zero(t, p.NewTable().Adopt(tokens))
+	require.True(t, table.HoldsDiscarded())
+	table.Release()
+	require.Zero(t, p.Used())
+	require.Len(t, p.free, kinds*(pages+1), "no page has content")
+}
