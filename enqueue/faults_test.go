@@ -307,6 +307,22 @@ type alwaysUnavailable struct{ queue.Queue }
 
 func (alwaysUnavailable) MaxBytes(context.Context) (int, error) { return 0, queue.ErrUnavailable }
 
+type smallQueue struct{ queue.Queue }
+
+func (smallQueue) MaxBytes(context.Context) (int, error) { return 1 << 20, nil }
+
+// A body of exactly the queue's limit is queued; a body of one byte more is rejected.
+func TestTheLargestBodyThatIsQueued(t *testing.T) {
+	t.Parallel()
+	p, err := enqueue.NewProducer(t.Context(), smallQueue{memqueue.New()}, enqueue.Options{Batch: "b"}, "")
+	require.NoError(t, err)
+	body := func(n int) []byte { return []byte(`"` + strings.Repeat("x", n-2) + `"`) }
+	got, err := p.Add(t.Context(), rows.Row{Line: 0, Body: body(p.MaxBody())}, rows.Row{Line: 1, Body: body(p.MaxBody() + 1)})
+	require.NoError(t, err)
+	require.Equal(t, enqueue.Added, got[0])
+	require.Equal(t, enqueue.Rejected, got[1])
+}
+
 // Rows are queued in groups of a number of rows or bytes.
 func TestGroupsOfRows(t *testing.T) {
 	t.Parallel()
