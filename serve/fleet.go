@@ -160,7 +160,10 @@ func (f *Fleet) Answer(ctx context.Context, c Call) (Answer, error) {
 		f.mu.Unlock()
 		go f.end(context.WithoutCancel(ctx), batch)
 	}()
-	if err := f.add(ctx, batch, c); err != nil {
+	switch err := f.add(ctx, batch, c); {
+	case errors.Is(err, queue.ErrNoBatch):
+		return Answer{}, lostRequest()
+	case err != nil:
 		return Answer{}, err
 	}
 	stream := &fleetStream{call: c, have: map[position]queue.Progress{}, done: map[position]bool{}}
@@ -192,10 +195,14 @@ func (f *Fleet) Answer(ctx context.Context, c Call) (Answer, error) {
 		}
 		if err == nil && polls >= lostPolls {
 			if polls = 0; f.lost(ctx, batch) {
-				return Answer{}, failLater(retryLater, http.StatusServiceUnavailable, "", "unavailable", "the queue has lost the request: send it again")
+				return Answer{}, lostRequest()
 			}
 		}
 	}
+}
+
+func lostRequest() error {
+	return failLater(retryLater, http.StatusServiceUnavailable, "", "unavailable", "the queue has lost the request: send it again")
 }
 
 // lost reports whether no worker will answer the job of a call: the queue has lost it, as a Redis

@@ -235,6 +235,32 @@ func TestLostRequests(t *testing.T) {
 	})
 }
 
+// forgetful is a queue that loses each batch before its end is recorded.
+type forgetful struct{ queue.Queue }
+
+func (q forgetful) Seal(ctx context.Context, id string, total int, fileSHA string) error {
+	if _, err := q.Cancel(ctx, id); err != nil {
+		return err
+	}
+	if err := q.Purge(ctx, id); err != nil {
+		return err
+	}
+	return q.Queue.Seal(ctx, id, total, fileSHA)
+}
+
+// A request that the queue loses while it is queued can be sent again as well.
+func TestRequestLostWhileItIsQueued(t *testing.T) {
+	t.Parallel()
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
+		eng, err := shared()
+		require.NoError(t, err)
+		startWorker(t, q, &held{eng, make(chan struct{}, 1)})
+		a := setUpFront(t, forgetful{q}, eng).send(t, http.MethodPost, "/v1/completions", `{"model":"tiny","prompt":"Once","max_tokens":300}`)
+		require.Equal(t, 503, a.status, a.text)
+		require.Contains(t, a.text, "the queue has lost the request: send it again")
+	})
+}
+
 // If the client leaves, the worker stops the generation.
 func TestClientLeavesFleet(t *testing.T) {
 	t.Parallel()
