@@ -34,21 +34,29 @@ func (d *kernelLog) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	return d.Device.Submit(work)
 }
 
-// TestBulkProducts compares the bits of products on Hopper's kernels for 33 to 64 rows with those
-// of the kernels for fewer rows. Some rows of weights are short, so that a strand is not whole
-// stages, and the numbers of rows are not multiples of a tile's.
-func TestBulkProducts(t *testing.T) {
-	t.Parallel()
-	const limit = 33
+// openHopper starts a backend with the kernels for Hopper on the emulator, and returns it with the
+// log of its kernels.
+func openHopper(t *testing.T, o metal.Options) (*metal.Backend, *kernelLog) {
+	t.Helper()
 	dev, err := emulator.Open(emulator.Options{Nvidia: true, Hopper: true})
 	if errors.Is(err, emulator.ErrNoCompiler) {
 		t.Skipf("the kernels are not tested: %v", err)
 	}
 	require.NoError(t, err)
 	log := &kernelLog{Device: dev, names: map[metal.Pipeline]string{}}
-	be, err := metal.New(log, metal.Options{Geometry: metal.Geometry{{Kernel: metal.ProductTile, From: limit}, {Kernel: metal.GatedTile, From: limit}}})
+	be, err := metal.New(log, o)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, be.Close()) }()
+	t.Cleanup(func() { require.NoError(t, be.Close()) })
+	return be, log
+}
+
+// TestBulkProducts compares the bits of products on Hopper's kernels for 33 to 64 rows with those
+// of the kernels for fewer rows. Some rows of weights are short, so that a strand is not whole
+// stages, and the numbers of rows are not multiples of a tile's.
+func TestBulkProducts(t *testing.T) {
+	t.Parallel()
+	const limit = 33
+	be, log := openHopper(t, metal.Options{Geometry: metal.Geometry{{Kernel: metal.ProductTile, From: limit}, {Kernel: metal.GatedTile, From: limit}}})
 	kinds := []gguf.Type{gguf.TypeQ4K}
 	if long {
 		kinds = []gguf.Type{gguf.TypeQ4K, gguf.TypeQ6K, gguf.TypeQ80, gguf.TypeMXFP4, gguf.TypeQ2K}

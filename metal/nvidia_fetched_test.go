@@ -1,7 +1,6 @@
 package metal_test
 
 import (
-	"errors"
 	"math/rand/v2"
 	"testing"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/emulator"
 )
 
 // TestFetchedProducts compares the bits of products and experts that fetch whole groups of weights,
@@ -19,15 +17,7 @@ import (
 // the last groups.
 func TestFetchedProducts(t *testing.T) {
 	t.Parallel()
-	dev, err := emulator.Open(emulator.Options{Nvidia: true, Hopper: true})
-	if errors.Is(err, emulator.ErrNoCompiler) {
-		t.Skipf("the kernels are not tested: %v", err)
-	}
-	require.NoError(t, err)
-	log := &kernelLog{Device: dev, names: map[metal.Pipeline]string{}}
-	be, err := metal.New(log, metal.Options{})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, be.Close()) }()
+	be, log := openHopper(t, metal.Options{})
 	kinds := []gguf.Type{gguf.TypeQ4K}
 	if long {
 		kinds = []gguf.Type{gguf.TypeQ4K, gguf.TypeQ6K, gguf.TypeQ50, gguf.TypeQ80, gguf.TypeMXFP4}
