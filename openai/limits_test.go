@@ -121,6 +121,28 @@ func TestLimitsOfLists(t *testing.T) {
 	}
 }
 
+// A list is read up to its limit: a longer list costs no memory for the items after it.
+func TestItemsBeyondTheLimitAreNotRead(t *testing.T) {
+	for what, c := range map[string]struct {
+		endpoint        Endpoint
+		start, one, end string
+		limit           int
+	}{
+		"choices": {Completions, `{"prompt":"a","guided_choice":[`, `"x"`, `]}`, maxChoices},
+		"prompts": {Completions, `{"prompt":[`, `"x"`, `]}`, maxPrompts},
+		"tools":   {Chat, `{"messages":[{"role":"user","content":"a"}],"tools":[`, `{"type":"function","function":{"name":"f"}}`, `]}`, maxTools},
+	} {
+		allocations := func(items int) float64 {
+			body := []byte(c.start + strings.Repeat(c.one+",", items-1) + c.one + c.end)
+			return testing.AllocsPerRun(1, func() {
+				_, err := ParseLive(c.endpoint, body)
+				require.Error(t, err, what)
+			})
+		}
+		require.InDelta(t, allocations(c.limit+1), allocations(c.limit+2000), 200, what)
+	}
+}
+
 // A form that cannot be kept is an error that names its field, as is one that ends too early.
 func TestFormsThatCannotBeKept(t *testing.T) {
 	t.Parallel()

@@ -264,3 +264,19 @@ func TestUserMessage(t *testing.T) {
 	require.JSONEq(t, `{"messages":[{"role":"user","content":"<a> & \"b\""}]}`, text)
 	require.NotContains(t, text, `\u00`)
 }
+
+// Lines of results and bodies of errors have the names of OpenAI's fields. Lines also have the
+// checksum of a table's record.
+func TestNamesOfResultFields(t *testing.T) {
+	t.Parallel()
+	for text, value := range map[string]any{
+		`{"id":"i","custom_id":"c","response":{"status_code":200,"request_id":"r","body":{}},"error":null,"record_sum":"s"}`: new(OutputLine),
+		`{"id":"i","custom_id":"c","response":null,"error":{"code":"c","message":"m"}}`:                                      new(OutputLine),
+		`{"error":{"message":"m","type":"t","param":"p","code":"c"}}`:                                                        new(ErrorBody),
+	} {
+		require.NoError(t, json.Unmarshal([]byte(text), value))
+		written, err := json.Marshal(value)
+		require.NoError(t, err)
+		require.JSONEq(t, text, string(written))
+	}
+}
