@@ -2,6 +2,7 @@ package enqueue_test
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"strings"
 	"testing"
@@ -90,4 +91,12 @@ func TestMixModelsIsOfTheBatch(t *testing.T) {
 			require.ErrorIs(t, begun, queue.ErrOtherModel)
 		}
 	}
+}
+
+// Scripts read the summary that ingot enqueue prints.
+func TestNamesOfSummaries(t *testing.T) {
+	t.Parallel()
+	text, err := json.Marshal(enqueue.Summary{Batch: "b", Total: 1, Rows: 2, Added: 3, Known: 4, Rejected: 5, Models: map[string]int{"m": 6}})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"batch":"b", "total":1, "rows":2, "added":3, "known":4, "rejected":5, "models":{"m":6}}`, string(text))
 }

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -153,6 +154,9 @@ func TestMessagesOfOneTurn(t *testing.T) {
 		require.Equal(t, c.want, p.ChatMessages(false), name)
 		require.Equal(t, c.given, p.ChatMessages(true), name)
 	}
+	text, err := json.Marshal(said("user", "q", " "))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"role":"user","content":"q"}`, string(text), "as in requests")
 }
 
 // All words of an answer are edits if the target has none.

@@ -75,12 +75,14 @@ func TestFilesOfAnEndedBatch(t *testing.T) {
 					Status    int    `json:"status_code"`
 					RequestID string `json:"request_id"`
 				} `json:"response"`
-				Error *openai.Error `json:"error"`
+				Error *openai.Error              `json:"error"`
+				Stats map[string]json.RawMessage `json:"stats"`
 			}
 			got := map[string]string{}
 			for l := range strings.Lines(string(text)) {
 				var one line
 				require.NoError(t, json.Unmarshal([]byte(l), &one))
+				require.Equal(t, one.CustomID != "row-6", one.Stats["attempts"] != nil, "the statistics of rows that ran")
 				if one.Error != nil {
 					require.Nil(t, one.Response)
 					got[one.CustomID] = one.Error.Code
