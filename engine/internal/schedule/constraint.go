@@ -196,9 +196,8 @@ func (g *guide) computeMasks(drafts []int32) {
 }
 
 func (g *guide) mask(mask []uint32, p *place) {
-	if err := g.matcher.Mask(mask); err != nil {
+	if err := g.matcher.Mask(mask); err != nil { // the request ends, whatever the mask has
 		g.err = generation.BadForm("find the tokens that the constraint allows: %w", err)
-		return
 	}
 	tags := p.thinking.Tags()
 	switch {

@@ -320,3 +320,20 @@ func TestTheEndOfAForm(t *testing.T) {
 	f.advance(g, further)
 	require.True(t, g.ended)
 }
+
+// A form whose necessary text costs too much work to find is an error about the form.
+func TestANecessaryTextThatCostsTooMuch(t *testing.T) {
+	t.Parallel()
+	f := newFormed(t, "Q[0-9](QUOTE){50}Z", "")
+	f.form = manual{t, &Scheduler{tokenizer: f.tok}}.form(generation.Constraint{Regex: "Q[0-9](QUOTE){50}Z"}, grammar.Limits{MaskWork: 10})
+	g := f.guide(0)
+	err := g.force()
+	for _, id := range f.encode("Q1") {
+		if err == nil {
+			err = g.advance(id)
+		}
+	}
+	require.ErrorContains(t, err, "find the tokens that must follow")
+	require.ErrorIs(t, err, generation.ErrForm)
+	require.ErrorIs(t, err, grammar.ErrBudget)
+}
