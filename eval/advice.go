@@ -35,7 +35,7 @@ func advice(sets []*Set, margin float64, comparisons int) string {
 		return "a gate with a margin of 0 passes only answers that are all the same"
 	}
 	rows := statistics.RowsToDecide(margin, comparisons)
-	text := fmt.Sprintf("a gate with a margin of %v needs about %d rows of each task to pass a model that is as good, if %.0f %% of the rows change from run to run",
+	text := fmt.Sprintf("a gate with a margin of %v needs about %d rows of each task to pass a model that is as good, if %v %% of the rows change from run to run",
 		margin, rows, 100*statistics.UsualChange)
 	var fewer []string
 	for _, s := range sets {

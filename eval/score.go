@@ -149,7 +149,8 @@ func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[st
 	for i := range s.Metrics {
 		m := &s.Metrics[i]
 		if m.Computed() {
-			if base.compute(m, item, filtered); base.Failed != "" {
+			if err := base.compute(m, item, filtered); err != nil {
+				base.Failed = err.Error()
 				return base
 			}
 			continue
@@ -201,16 +202,16 @@ func (s *Set) scoredBy(base Sample, item *Item, r task.Response) Sample {
 }
 
 // compute adds the scores of a metric that a Python function computes or aggregates.
-func (s *Sample) compute(m *task.Metric, item *Item, given task.Filtered) {
+func (s *Sample) compute(m *task.Metric, item *Item, given task.Filtered) error {
 	scores, err := m.Compute(&item.Prompt, given)
 	if err != nil {
-		s.Failed = err.Error()
-		return
+		return err
 	}
 	if s.by == nil {
 		s.by = map[string]*task.Metric{}
 	}
 	s.addComputed(&scores, m.As)
+	return nil
 }
 
 // addComputed adds scores of a Python function. metricOf returns the metric of a name.

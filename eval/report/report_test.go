@@ -252,3 +252,13 @@ func TestChoiceOfRuns(t *testing.T) {
 	require.ErrorContains(t, report.Write(new(bytes.Buffer), runs, report.Options{Candidate: "night-4"}), "night-4")
 	require.ErrorContains(t, report.Write(new(bytes.Buffer), filepath.Join(runs, "none"), report.Options{}), "none")
 }
+
+// A comparison with a baseline whose rows cannot be read is an error, not a verdict.
+func TestBaselineThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	runs := t.TempDir()
+	run(t, runs, "night-1", 30, nil)
+	run(t, runs, "night-2", 30, nil)
+	require.NoError(t, os.Remove(filepath.Join(runs, "night-1", eval.SamplesFile("quiz"))))
+	require.ErrorContains(t, report.Write(new(bytes.Buffer), runs, report.Options{}), "read samples: ")
+}

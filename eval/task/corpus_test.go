@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,4 +34,19 @@ func TestScoresOfSentences(t *testing.T) {
 		require.InDelta(t, c.Scores["rougeL"], 100*rougeL(a, b), 1e-9, "%q for %q", c.Answer, c.Target)
 		require.InDelta(t, c.Scores["rougeLsum"], 100*rougeLSum(c.Answer, c.Target), 1e-9, "%q for %q", c.Answer, c.Target)
 	}
+}
+
+// The search for shifts of TER ends after its number of candidates, also within one round: those of
+// one more pair of phrases are the last.
+func TestCandidatesOfTER(t *testing.T) {
+	t.Parallel()
+	words := strings.Fields(strings.Repeat("a b c d e f g ", 4))
+	right := strings.Fields(strings.Repeat("b d a c g f e ", 4))
+	tried := 0
+	terShift(words, right, &tried)
+	require.Greater(t, tried, 100)
+	tried = terCandidates - 10
+	terShift(words, right, &tried)
+	require.GreaterOrEqual(t, tried, terCandidates)
+	require.LessOrEqual(t, tried, terCandidates+terLongestShift)
 }
