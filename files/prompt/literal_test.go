@@ -31,6 +31,8 @@ func TestLiteralColumns(t *testing.T) {
 		{"<s>é{{.c}}", "", Completion, row, `{"prompt":"<s>éplain"}`},
 		{"<s>é{{.a}}</s>{{$x := .b}}{{if .c}}{{.b | trim}}{{end}}{{with .a}}{{.}}{{end}}", "", Completion, row,
 			`{"prompt":"<s>é<|x|></s>é[y]<|x|>","literal_ranges":[[5,10],[14,19],[19,24]]}`},
+		{"<s>{{range .l}}{{.}}{{end}}{{if .n}}x{{else}}{{.a}}{{end}}", "", Completion, `{"a":"<|x|>","l":["<|y|>"],"n":""}`,
+			`{"prompt":"<s><|y|><|x|>","literal_ranges":[[3,8],[8,13]]}`},
 		{"{{define \"t\"}}<s>{{.a}}{{end}}{{template \"t\" .}}", "", Completion, row, `{"prompt":"<s><|x|>","literal_ranges":[[3,8]]}`},
 	} {
 		o := Options{Shape: c.shape}

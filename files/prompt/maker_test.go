@@ -35,6 +35,7 @@ func TestPlaceholders(t *testing.T) {
 	for _, name := range []string{"text", "question", "query", "input", "content", "sentence", "title"} {
 		require.ErrorContains(t, &UseError{Columns: []string{"id", name, "text"}}, "'Translate: {{."+name+"}}'")
 	}
+	require.Equal(t, "id", likeliest([]string{"id", "text"}, []string{"the ID of"}), "the template mentions it")
 	require.ErrorContains(t, &UseError{Columns: []string{"id", "other"}}, "'Translate: {{.other}}'")
 	require.ErrorContains(t, &UseError{Columns: []string{"id", "uuid"}}, "'Translate: {{.id}}'")
 }

@@ -148,6 +148,22 @@ func TestSeedsOfRows(t *testing.T) {
 	}
 }
 
+// TestWarningsAreGivenOnce: an input that is read again has been warned of already.
+func TestWarningsAreGivenOnce(t *testing.T) {
+	t.Parallel()
+	warnings := 0
+	in, err := prompt.Open([]string{put(t, "a.csv", "text\na\n")}, table.Options{}, prompt.Options{Template: template(t, "user", "hello"), Warn: func(string) { warnings++ }})
+	require.NoError(t, err)
+	for range 2 {
+		_, err = io.Copy(io.Discard, in)
+		require.NoError(t, err)
+		_, err = in.Seek(0, io.SeekStart)
+		require.NoError(t, err)
+	}
+	require.NoError(t, in.Close())
+	require.Equal(t, 1, warnings)
+}
+
 // TestSingleBracesAreRefused: a template in which columns stand in single braces, as in Python, and
 // none in double ones, is refused before anything is answered.
 func TestSingleBracesAreRefused(t *testing.T) {

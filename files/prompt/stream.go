@@ -193,9 +193,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 		return n, err
 	}
 	for len(s.parts) == 0 && s.err == nil {
-		if s.err = s.next(); s.err != nil {
-			break
-		}
+		s.err = s.next()
 	}
 	n := 0
 	for len(s.parts) > 0 && n < len(p) {

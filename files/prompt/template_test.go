@@ -71,7 +71,7 @@ func TestTemplatesNameColumns(t *testing.T) {
 		_, err := tmpl.render(table.Record{Fields: fieldsOf(t, `{"text":"a"}`)})
 		require.EqualError(t, err, `the record has no column "wrong"`, text)
 	}
-	for _, text := range []string{"{{range .text}}{{.inner}}{{end}}", "{{with .text}}{{.inner}}{{end}}", "{{.}}", "{{.text.inner}}", "{{define \"a\"}}b{{end}}{{template \"a\"}}"} {
+	for _, text := range []string{"{{range .text}}{{.inner}}{{end}}", "{{with .text}}{{.inner}}{{end}}", "{{.}}", "{{index .}}", "{{.text.inner}}", "{{define \"a\"}}b{{end}}{{template \"a\"}}"} {
 		tmpl := &Template{}
 		require.NoError(t, tmpl.Add("user", "--prompt", text), text)
 		require.NoError(t, tmpl.Check([]string{"text"}), text)
