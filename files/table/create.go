@@ -52,11 +52,7 @@ func CreateFile(path string) (*File, error) {
 		w := gzip.NewWriter(f.file)
 		f.out, f.packer = w, w
 	case zstdExtension:
-		w, err := zstd.NewWriter(f.file, zstd.WithEncoderConcurrency(1))
-		if err != nil {
-			f.Discard()
-			return nil, err
-		}
+		w, _ := zstd.NewWriter(f.file, zstd.WithEncoderConcurrency(1)) // only options can be wrong
 		f.out, f.packer = w, w
 	}
 	return f, nil

@@ -62,6 +62,7 @@ func TestBinaryFiles(t *testing.T) {
 	for text, binary := range map[string]bool{
 		"ten letters": false, "\xff": false, strings.Repeat("a", 10) + "\x00": false, strings.Repeat("a", 9) + "\x00": true, strings.Repeat("a", 20) + "\x00\x00": false,
 		strings.Repeat("a", 18) + "\x00\x00": true, strings.Repeat("a", 99) + "\x00\xff" + strings.Repeat("a", 99): true, strings.Repeat("a", 99) + "\x00\xc3": false, "": false,
+		strings.Repeat("a", 99) + "\x00\xf0\x9f\x98": false, strings.Repeat("a", 99) + "\x00\x98\x98\x98\x98": true, // up to 3 bytes of a character may be cut off
 		"\x00": true, long: false, long[:len(long)-1]: false,
 	} {
 		path := put(t, t.TempDir(), "a.txt", text)

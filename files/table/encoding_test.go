@@ -80,6 +80,8 @@ func TestHintsOfEncodings(t *testing.T) {
 		"\xe9 \xef\xf0\xe8":                      others,
 		"\xcf\xf0\xe8\xe2\xe5\xf2":               others,
 		"a\xe9":                                  western,
+		"5 \x80":                                 western,
+		"\x80\x80\x80":                           others,
 		"\xcf\xf0\xe8\xe2\xe5\xf2 a\xe9 b\xe9 c": others,
 	} {
 		_, err := readOne(t, put(t, t.TempDir(), "a.txt", text+"\n"))

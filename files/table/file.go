@@ -147,7 +147,7 @@ func (f *file) checkIsText() error {
 		return nil
 	}
 	whole := start
-	for n := 0; n < utf8.UTFMax-1 && len(whole) > 0 && !utf8.Valid(whole); n++ { // the last character may be cut off
+	for n := 0; n < utf8.UTFMax-1 && !utf8.Valid(whole); n++ { // the last character may be cut off
 		whole = whole[:len(whole)-1]
 	}
 	if utf8.Valid(whole) && 10*zeros < len(start) {

@@ -84,6 +84,12 @@ func TestSamplesAreUniform(t *testing.T) {
 	}
 }
 
+// Records that cannot be read are drawn like others.
+func TestSamplesHaveDamagedRecords(t *testing.T) {
+	t.Parallel()
+	require.Len(t, select1(t, strings.Repeat("damaged\n", 5), table.Selection{Sample: 3}), 3)
+}
+
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	const csv = "lang,score,First Name\nde,3,A\nfr,x,B\nde,,\n"
@@ -93,6 +99,7 @@ func TestConditions(t *testing.T) {
 		{`$env["First Name"] == "B"`, "2", ""},
 		{`len(score) == 0`, "3", ""},
 		{`lnag == "de"`, "", `unknown name lnag (1:1); the columns are "lang", "score", "First Name"`},
+		{`scores == "3"`, "", `the columns are "lang", "score", "First Name"; did you mean "score"?`},
 		{`lang ==`, "", `condition "lang ==": unexpected token EOF`},
 		{`lang`, "", `invalid operation: bool(string)`},
 		{`score > 2`, "", `record 1: condition "score > 2": invalid operation: string > int (1:7) (values in CSV are strings: use int(x) or float(x)`},

@@ -284,3 +284,32 @@ func TestValuesOfConditions(t *testing.T) {
 	_, err := valueOf(json.RawMessage("{"))
 	require.Error(t, err)
 }
+
+// A condition reads only the columns that it names, so that the others need not be readable.
+func TestConditionsReadTheirColumns(t *testing.T) {
+	t.Parallel()
+	c, err := newCondition("a == 1", []string{"a", "b"})
+	require.NoError(t, err)
+	matches, err := c.matches(Record{Fields: []Field{{"a", json.RawMessage("1")}, {"b", json.RawMessage("{")}}})
+	require.NoError(t, err)
+	require.True(t, matches)
+	_, err = c.matches(Record{Number: 7, Fields: []Field{{"a", json.RawMessage("{")}}})
+	require.ErrorContains(t, err, `record 7: column "a": `)
+}
+
+// Texts become JSON with as few escapes as possible.
+func TestQuotedTexts(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"": `""`, "a b": `"a b"`, "é": `"é"`, `"<&>"`: `"\"<&>\""`, "\\": `"\\"`, "\n": `"\n"`, "\x1f": `"\u001f"`, "\x7f": "\"\x7f\"",
+	} {
+		require.Equal(t, want, string(quote(text)), "%q", text)
+	}
+}
+
+// Names of encodings are compared by their letters and digits alone.
+func TestPairsOfLetters(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, map[string]bool{"az": true, "z0": true, "09": true}, letterPairs("A-z_0 9é"))
+	require.Empty(t, letterPairs("a"))
+}
