@@ -174,6 +174,17 @@ func TestFilesOverHTTP(t *testing.T) {
 	}
 }
 
+// A form has the size of its file and, beyond it, room for the other fields.
+func TestUploadOfTheLargestFile(t *testing.T) {
+	t.Parallel()
+	b := setUpStore(t)
+	f := decode[fileBody](t, b.form(t, part{"purpose", "", "user_data"}, part{"file", "a", strings.Repeat("a", 100_000)}))
+	require.Equal(t, 100_000, f.Bytes)
+	got := b.form(t, part{"purpose", "", "user_data"}, part{"file", "a", strings.Repeat("a", 100_001)})
+	require.Equal(t, http.StatusRequestEntityTooLarge, got.status)
+	require.Contains(t, got.text, "larger than 100000 bytes")
+}
+
 func TestUploadsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	b := setUpStore(t)

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,31 @@ func TestTurnsGoToTheOldest(t *testing.T) {
 		}
 	}
 	require.Equal(t, 2, turns.free)
+}
+
+// The order of the calls has no effect on the order of the turns.
+func TestTurnsAreInTheOrderOfCreation(t *testing.T) {
+	t.Parallel()
+	for _, order := range []string{"abc", "acb", "bac", "bca", "cab", "cba"} {
+		turns := newTurns(0)
+		began := make(chan string)
+		for i, id := range strings.Split(order, "") {
+			go func() {
+				if turns.take(t.Context(), id) == nil {
+					began <- id
+				}
+			}()
+			require.Eventually(t, func() bool {
+				turns.mu.Lock()
+				defer turns.mu.Unlock()
+				return len(turns.waiting) == i+1
+			}, time.Minute, time.Millisecond)
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			turns.giveBack()
+			require.Equal(t, id, <-began, order)
+		}
+	}
 }
 
 // A turn that begins just when its batch is stopped goes to the batch that waits next.
