@@ -72,12 +72,7 @@ func (t *tableMaker) findNumbers(input []table.Column) error {
 		var damaged *table.RecordError
 		switch {
 		case errors.Is(err, io.EOF):
-			for name, kind := range found {
-				if kind == "" { // no record has a value
-					delete(found, name)
-				}
-			}
-			t.numbers = found
+			t.numbers = found // a kind is empty if no record has a value
 			return nil
 		case errors.As(err, &damaged):
 			record = damaged.Record()

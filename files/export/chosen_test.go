@@ -160,6 +160,25 @@ func TestNumbersOfTexts(t *testing.T) {
 	}
 }
 
+// TestTextsBesideNumbers: a column with a text stays one of texts, whatever its other values and
+// the other columns are.
+func TestTextsBesideNumbers(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	answers := open(t, answer(t, 1, "a", stop("one")), answer(t, 2, "b", stop("one")), answer(t, 3, "c", stop("one")))
+	_, err := export.WriteTable(t.Context(), &b, export.Options{
+		Input: sheetOf("texts,numbers", "1,1", "x,2", "3,3").open, Answers: []*export.Answers{answers}, Format: export.Parquet, Columns: []string{"texts", "numbers"},
+	})
+	require.NoError(t, err)
+	file, err := parquet.OpenFile(bytes.NewReader(b.Bytes()), int64(b.Len()))
+	require.NoError(t, err)
+	kinds := map[string]string{}
+	for _, f := range file.Schema().Fields() {
+		kinds[f.Name()] = f.Type().String()
+	}
+	require.Equal(t, map[string]string{"texts": "STRING", "numbers": "INT(64,true)"}, kinds)
+}
+
 // TestNumbersThatCannotBeRead: an input that fails is an error in each of its passes.
 func TestNumbersThatCannotBeRead(t *testing.T) {
 	t.Parallel()

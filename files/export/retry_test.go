@@ -27,7 +27,7 @@ func TestFailedAnswers(t *testing.T) {
 	}, "\n")+"\n")
 	ownForm := func() (table.Reader, error) {
 		r := &checked{}
-		for _, n := range []int{1, 2, 3, 4, 6, 7} { // row 5 is left out
+		for _, n := range []int{1, 2, 3, 4, 6, 7, 8, 9, 10} { // row 5 is left out, and the last two have no answer
 			r.records = append(r.records, table.Record{Number: n, OwnForm: n == 7})
 		}
 		return r, nil
