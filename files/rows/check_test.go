@@ -42,6 +42,17 @@ func TestResultsAreChecked(t *testing.T) {
 	}
 }
 
+// The longest result has one byte less than a line, which has a line end too.
+func TestTheLongestResult(t *testing.T) {
+	t.Parallel()
+	text := make([]byte, openai.MaxOutputLine)
+	text[0], text[1] = '\n', '\n'
+	_, err := CheckResult(text, "b", 2, "00000002")
+	require.ErrorContains(t, err, "it has 67108864 bytes, which is more than 67108863")
+	_, err = CheckResult(text[1:], "b", 2, "00000002")
+	require.ErrorContains(t, err, "it has more than one line")
+}
+
 // A line of text can be longer as JSON than a request body may be.
 func TestALineOfTextThatIsTooLongAsJSON(t *testing.T) {
 	t.Parallel()

@@ -26,6 +26,7 @@ func TestReaderDetectsTheFormat(t *testing.T) {
 			`{"messages":[{"role":"user","content":"a"}]}`, `{"messages":[{"role":"user","content":"{\"prompt\":\"b\"}"}]}`,
 		}},
 		{"a text that begins with a bracket", "[INST] a [/INST]\n", FormatAuto, []string{`{"messages":[{"role":"user","content":"[INST] a [/INST]"}]}`}},
+		{"text, without a format", "a\n", "", []string{`{"messages":[{"role":"user","content":"a"}]}`}},
 		{"text by name", "{a}\n", FormatText, []string{`{"messages":[{"role":"user","content":"{a}"}]}`}},
 		{"objects by name", "a\n", FormatJSONL, []string{openai.CodeInvalidJSON}},
 		{"no rows", "\n\n", FormatAuto, nil},

@@ -254,6 +254,7 @@ func TestPromptsThatWereTooLong(t *testing.T) {
 		longest int // the longest context that has no shorter one
 	}{
 		{[]result{answer(1), failure(2), tooLong(3, 0, openai.CodeContext), tooLong(4, 10, openai.CodeFailed)}, 1 << 20},
+		{[]result{tooLong(1, 30, openai.CodeContext), failure(2), tooLong(3, 0, openai.CodeContext)}, 30},
 		{[]result{tooLong(1, 30, openai.CodeContext), tooLong(2, 20, openai.CodeContext), tooLong(3, 40, openai.CodeContext)}, 20},
 	} {
 		o, _, err := openWith(t, lines(c.results...))

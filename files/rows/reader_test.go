@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -189,6 +190,42 @@ func TestRowsEndWithTheContext(t *testing.T) {
 		got = append(got, err)
 	}
 	require.Equal(t, []error{nil, context.Canceled}, got)
+}
+
+// counting is a file of a thousand small rows, and counts its reads. The first row can be large.
+type counting struct {
+	first string
+	reads atomic.Int64
+}
+
+func (c *counting) Read(p []byte) (n int, err error) {
+	if c.reads.Add(1) > 1000 {
+		return 0, io.EOF
+	}
+	if c.first == "" {
+		return copy(p, "a\n"), nil
+	}
+	n = copy(p, c.first)
+	c.first = c.first[n:]
+	return n, nil
+}
+
+// A file is not read any further after its reader has stopped.
+func TestRowsThatAreNotReadToTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{"", strings.Repeat("a", 2*largeLine) + "\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			in := &counting{first: first}
+			for _, err := range NewReader(in, Options{Format: FormatText}).Rows(t.Context()) {
+				require.NoError(t, err)
+				synctest.Wait() // the next row is read already, unless this one is large
+				break
+			}
+			before := in.reads.Load()
+			synctest.Wait()
+			require.Equal(t, before, in.reads.Load())
+		})
+	}
 }
 
 func TestReaderCountsEmptyLines(t *testing.T) {

@@ -26,6 +26,16 @@ func sums(results ...result) (all []string) {
 	return all
 }
 
+// A code that no row has any more is not among the codes.
+func TestCodesAfterARetraction(t *testing.T) {
+	t.Parallel()
+	o, _, err := openWith(t, lines(failure(1), timeout(2)))
+	require.NoError(t, err)
+	_, err = o.Retract(sums(failure(1)))
+	require.NoError(t, err)
+	require.Equal(t, map[string]Failures{openai.CodeTimeout: {1, "late"}}, o.Codes())
+}
+
 func TestRetract(t *testing.T) {
 	t.Parallel()
 	before := lines(failure(1), answer(2), failure(3), timeout(4), answer(100))
