@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -335,4 +336,7 @@ func TestAnswersBeginAfterThePrompt(t *testing.T) {
 		}
 		require.Equal(t, " b", string(text))
 	}
+	part := f.encode("ꙮ")[0] // the beginning of a character, which would wait for its end
+	require.False(t, utf8.Valid(f.tok.Bytes(part)))
+	require.Equal(t, continuation(f.tok, f.encode("a")), continuation(f.tok, append([]int32{part}, f.encode("a")...)), "only the last text counts")
 }

@@ -49,9 +49,6 @@ func (p *planner) runLength(top int, now time.Time) (n int) {
 
 // reserveRun takes the pages for a run of n steps. plan has taken those of a single step.
 func (p *planner) reserveRun(n int) {
-	if n == 1 {
-		return
-	}
 	for _, s := range p.running {
 		s.table.Grow(s.computed + s.rows + n - 1)
 	}

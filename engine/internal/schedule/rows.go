@@ -198,9 +198,6 @@ func (p *planner) fitting(s *sequence, limit float64) int {
 func (p *planner) planDrafts(limit float64, now time.Time) {
 	bounded := len(p.prompts) > 0 || p.arrivals.expected(now)
 	for _, s := range p.running {
-		if len(s.draft.Drafts) == 0 {
-			continue
-		}
 		n := 0
 		if s.rows > 0 {
 			n = p.states.maxDrafts(min(len(s.draft.Drafts), p.limits.Rows-p.size.Rows))
