@@ -196,6 +196,35 @@ func TestAGuideLooksAhead(t *testing.T) {
 	}
 }
 
+// Drafts can have line breaks between the reasoning and the text of the form. The matcher does not
+// know them.
+func TestAGuideLooksBeyondReasoning(t *testing.T) {
+	t.Parallel()
+	f := newFormed(t, "[QR][0-9]{2}", "<think>")
+	drafts := append([]int32{f.tags.Breaks[0]}, f.encode("Q1")...)
+	g, plain := f.guide(0), f.guide(0)
+	for _, each := range []*guide{g, plain} {
+		f.advance(each, f.encode("x</think>")...)
+		require.Equal(t, chat.StageGap, each.thinking.Stage())
+	}
+	require.Equal(t, len(drafts), g.look(drafts))
+	g.begin(len(drafts))
+	for i := range g.slots {
+		g.slots[i] = make([]uint32, (f.tok.Size()+31)/32)
+	}
+	g.computeMasks(drafts)
+	require.NoError(t, g.err)
+	for i, id := range drafts {
+		want := make([]uint32, len(g.slots[i]))
+		plain.mask(want, &plain.place)
+		require.Equal(t, want, g.slots[i], "before draft %d", i)
+		f.advance(plain, id)
+		g.reach(g.ahead[i+1], id)
+		require.NoError(t, g.err)
+		require.Equal(t, plain.place, g.place)
+	}
+}
+
 // A sequence follows the tokens of its answer, and is given those that must follow. Drafts lead to
 // the same place.
 func TestASequenceFollowsItsForm(t *testing.T) {

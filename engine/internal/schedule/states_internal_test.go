@@ -193,6 +193,13 @@ func TestAnnouncedSnapshots(t *testing.T) {
 	b.computed = 64
 	require.False(t, r.waits(b))
 	require.Empty(t, r.pending, "the place is behind it")
+
+	r = newRecurrent(t, 4, 2)
+	a, b = r.run(after(70, 7)), r.run(after(70, 8))
+	require.False(t, r.waits(a))
+	a.computed, b.computed = 64, 64
+	require.False(t, r.waits(b), "it has computed as much itself")
+	require.Equal(t, 136, r.cut(a, 136), "it is at the snapshot already")
 }
 
 // Snapshots are evicted from the one that was used least recently, unless a sequence continues it.

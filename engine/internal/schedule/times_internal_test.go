@@ -58,8 +58,15 @@ func TestTimesOfTokens(t *testing.T) {
 // A request that runs reports its tokens at intervals that begin when it was made.
 func TestReportsOfARequest(t *testing.T) {
 	t.Parallel()
+	for rows, want := range map[int][]int{9: {3, 6}, 2: {1, 4, 7}} { // the second prompt takes 5 steps
+		reportsOfARequest(t, model.Limits{Rows: rows}, want)
+	}
+}
+
+func reportsOfARequest(t *testing.T, limits model.Limits, want []int) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m := newSimulated(t, model.Config{}, model.Limits{}, Options{}, nil)
+		m := newSimulated(t, model.Config{}, limits, Options{}, nil)
 		m.loop.model.(*simulated).took = time.Second
 		var lengths []int
 		req := batchRequest(300, 9, 9)
@@ -73,7 +80,7 @@ func TestReportsOfARequest(t *testing.T) {
 		for r.open > 0 {
 			require.True(t, m.loop.turn())
 		}
-		require.Equal(t, []int{3, 6}, lengths)
+		require.Equal(t, want, lengths)
 		m.inbox.close(generation.ErrClosed)
 		late, err := newRequest(t.Context(), m.tokenizer, m.context, time.Now(), req.Tokens, &req, nil)
 		require.NoError(t, err)
