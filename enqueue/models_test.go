@@ -10,6 +10,7 @@ import (
 
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/memqueue"
 	"github.com/ingot-run/ingot/queue/queuetest"
 )
 
@@ -78,4 +79,15 @@ func TestAFileNamesALimitedNumberOfModels(t *testing.T) {
 		}))
 		require.Regexp(t, `^model_not_found: model "m10\d": the rows before name 100 other models, which is the maximum \(--unknown-fields ignore`, message)
 	})
+}
+
+// Rows of a batch for one model cannot name another one. Without an alias, it is the default model.
+func TestRowsOfOneModel(t *testing.T) {
+	t.Parallel()
+	for alias, name := range map[string]string{"": queue.DefaultAlias, "m": "m"} {
+		file := fmt.Sprintf("{\"prompt\":\"a\",\"model\":%q}\n{\"prompt\":\"a\",\"model\":\"other\"}\n{\"prompt\":\"a\"}\n", name)
+		sum, err := enqueue.Enqueue(t.Context(), memqueue.New(), strings.NewReader(file), enqueue.Options{Batch: "b", Alias: alias})
+		require.NoError(t, err)
+		require.Equal(t, enqueue.Summary{Batch: "b", Total: 3, Rows: 3, Added: 2, Rejected: 1}, sum, name)
+	}
 }
