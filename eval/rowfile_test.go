@@ -28,7 +28,7 @@ func TestFormsOfRowFiles(t *testing.T) {
 		"a field":               {text: `{"version": [1], "data": [` + a + ", " + b + `]}`, field: "data", rows: []string{a, b}},
 		"a field after a mark":  {text: "\ufeff" + `{"data": [` + a + `]}`, field: "data", rows: []string{a}},
 		"columns in a field":    {text: `{"data": {"q": ["A", "B"], "n": [1, 2]}}`, field: "data", rows: []string{a, b}},
-		"texts in a field":      {text: `{"data": ["A", "B"]}`, field: "data", says: `q`}, // the column is "text"
+		"texts in a field":      {text: `{"data": ["A", "B"]}`, field: "data", rows: []string{`{"text":"A"}`, `{"text":"B"}`}},
 		"no such field":         {text: `{"rows": [` + a + `]}`, field: "data", says: `rows.json: the object has no field "data", which dataset_kwargs.field names`},
 		"lines with a field":    {text: a + "\n" + b + "\n", field: "data", says: "rows.json: "},
 		"a list with a field":   {text: "[" + a + "]", field: "data", says: `rows.json: the file is not a JSON object, which dataset_kwargs.field "data" needs`},
@@ -43,6 +43,9 @@ func TestFormsOfRowFiles(t *testing.T) {
 		settings := map[string]any{
 			"task": "a", "doc_to_text": "q", "doc_to_target": "{{n}}", "dataset_path": "json", "test_split": "test",
 			"dataset_kwargs": map[string]any{"data_files": map[string]any{"test": "rows.json"}, "field": c.field},
+		}
+		if name == "texts in a field" {
+			settings["doc_to_text"], settings["doc_to_target"] = "text", "text"
 		}
 		text, err := json.Marshal(settings) // JSON is YAML
 		require.NoError(t, err)
