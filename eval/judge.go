@@ -50,14 +50,14 @@ func PrepareJudge(folder string, sets []*Set) error {
 // number of the row, pipeline the index of the filter pipeline, and answer the index among the
 // answers that this pipeline returns.
 func (s *Set) judgeID(item, pipeline, answer int) string {
-	return s.id(item, 0) + ":judge:" + strconv.Itoa(pipeline) + ":" + strconv.Itoa(answer)
+	return s.rowID(item) + ":judge:" + strconv.Itoa(pipeline) + ":" + strconv.Itoa(answer)
 }
 
 func (s *Set) judgeRequests(answers map[string]*answer) ([]request, error) {
 	var list []request
 	for i := range s.Items {
 		item := &s.Items[i]
-		a, ok := answers[s.id(item.Number, 0)]
+		a, ok := answers[s.rowID(item.Number)]
 		if !ok {
 			return nil, s.unanswered(item)
 		}

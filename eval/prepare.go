@@ -102,13 +102,11 @@ type form struct {
 
 type message = task.Message
 
-func (s *Set) id(item, choice int) string {
-	id := s.Name + ":" + strconv.Itoa(item)
-	if s.Type.Generates() {
-		return id
-	}
-	return id + ":" + strconv.Itoa(choice)
-}
+// rowID returns the custom id of the request of a row whose answers are generated.
+func (s *Set) rowID(item int) string { return s.Name + ":" + strconv.Itoa(item) }
+
+// choiceID returns the custom id of the request for the log-probability of a choice or a text.
+func (s *Set) choiceID(item, choice int) string { return s.rowID(item) + ":" + strconv.Itoa(choice) }
 
 // requests returns the requests of a row. The requests for a row's choices are adjacent, so that
 // the prefix cache still has their context.
@@ -118,11 +116,11 @@ func (s *Set) requests(item *Item) []request {
 	case task.Generate, task.Judge:
 		return []request{s.generate(item)}
 	case task.Perplexity:
-		return []request{score(s.id(item.Number, 0), "", strings.Join(p.Targets, ""))}
+		return []request{score(s.choiceID(item.Number, 0), "", strings.Join(p.Targets, ""))}
 	}
 	list := make([]request, len(p.Choices))
 	for i, c := range p.Choices {
-		list[i] = score(s.id(item.Number, i), p.ContextOf(i), c)
+		list[i] = score(s.choiceID(item.Number, i), p.ContextOf(i), c)
 	}
 	return list
 }
@@ -154,7 +152,7 @@ func (s *Set) generate(item *Item) request {
 	} else {
 		b.Prompt = &item.Prompt.Context
 	}
-	return request{s.id(item.Number, 0), "POST", url, b}
+	return request{s.rowID(item.Number), "POST", url, b}
 }
 
 // score returns the request for the log-probability of a text after a context.
