@@ -34,5 +34,7 @@ func TestAdvice(t *testing.T) {
 	for i := range 9 {
 		many = append(many, set(fmt.Sprint("t", i), 5, 0.03, nil))
 	}
+	require.Regexp(t, ": t0 has 5, .*, t5 has 5$", eval.Advice(many[:6])[0])
+	require.Regexp(t, ", t4 has 5, 2 other tasks have fewer too$", eval.Advice(many[:7])[0])
 	require.Contains(t, eval.Advice(many)[0], ": t0 has 5, t1 has 5, t2 has 5, t3 has 5, t4 has 5, 4 other tasks have fewer too")
 }

@@ -3,6 +3,7 @@ package eval
 import (
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -32,6 +33,7 @@ func TestAggregates(t *testing.T) {
 		"a weighted mean":            {"weighted_mean", of(1, 1, 0, 3), 0.25, math.Sqrt((1.5*0.25*1.5*0.25 + 1.5*0.25*1.5*0.25) / 2)},
 		"a weighted mean of equals":  {"weighted_mean", of(1, 2, 0, 2), 0.5, 0.5},
 		"a weighted mean of three":   {"weighted_mean", of(1, 1, 0.5, 2, 0, 1), 0.5, math.Sqrt(2 * 0.375 * 0.375 / 2 / 3)},
+		"a median of one":            {"median", of(0.7, 0), 0.7, math.NaN()},
 		"a perplexity of one":        {"perplexity", of(-2, 1), math.Exp(2), math.NaN()},
 		"a perplexity by words":      {"weighted_perplexity", of(-2, 4, -4, 8), math.Exp(0.5), math.NaN()},
 		"bits per byte":              {"bits_per_byte", of(-2*math.Ln2, 3, -4*math.Ln2, 5), 0.75, math.NaN()},
@@ -45,6 +47,22 @@ func TestAggregates(t *testing.T) {
 			require.InDelta(t, c.stderr, stderr, 1e-12, name)
 		}
 	}
+}
+
+// The score of a whole task has no standard error for one row, and is not defined without rows.
+func TestAggregatesOfFewRows(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "task.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("task: a\ndata: rows.jsonl\ndoc_to_text: q\ndoc_to_target: a\nmetric_list: [{metric: bleu}]\n"), 0o600))
+	read, err := task.Read(path)
+	require.NoError(t, err)
+	m := &read.Metrics[0]
+	value, _ := aggregate(m, nil)
+	require.True(t, math.IsNaN(value))
+	sample := Sample{Scores: map[string]float64{"bleu": 1}, statistics: map[string][]float64{"bleu": m.Corpus().Answer("so it is now", "so it is now")}}
+	value, stderr := aggregate(m, []Sample{sample})
+	require.InDelta(t, 100, value, 1e-9)
+	require.True(t, math.IsNaN(stderr))
 }
 
 // An infinite perplexity is stored as a large number, since JSON has no infinity: otherwise, the

@@ -20,7 +20,7 @@ func TestFirstFailureOfARun(t *testing.T) {
 		row    int
 		reason string
 	}{
-		"": {}, `{"doc_id":0}`: {}, `{"doc_id":0}` + "\n" + `{"doc_id":4,"failed":"late"}` + "\n" + `{"doc_id":5,"failed":"x"}`: {5, "late"},
+		"": {}, `{"doc_id":0}`: {}, `{"doc_id":0,"failed":"first"}`: {1, "first"}, `{"doc_id":0}` + "\n" + `{"doc_id":4,"failed":"late"}` + "\n" + `{"doc_id":5,"failed":"x"}`: {5, "late"},
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, eval.SamplesFile("a")), []byte(text), 0o600))
 		row, reason, err := eval.FirstFailure(folder, "a")

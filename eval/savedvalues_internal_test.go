@@ -111,6 +111,8 @@ func TestSavedLines(t *testing.T) {
 			want: Sample{Scores: map[string]float64{}, Context: "ask", Logprob: -1.5, Target: " x"}},
 		{line: `{"resps": [["-1.5"]], "target": "t", "arguments": {"gen_args_0": {"arg_0": "a text"}}}`,
 			want: Sample{Scores: map[string]float64{}, Logprob: -1.5, Target: "a text"}},
+		{line: `{"doc_id": 4, "resps": [[[]]], "arguments": {"gen_args_0": {"arg_0": "ask"}}}`, says: "row 4: read a log-probability: "},
+		{line: `{"resps": [], "metrics": ["brier_score"], "brier_score": [1, "[0.5 0.5]"]}`, want: Sample{Metrics: []string{"brier_score"}, Scores: map[string]float64{}}},
 		{line: `{"doc_id": 4, "resps": [7]}`, says: "row 4: the response 0 is not a list"},
 		{line: `{"doc_id": 4, "resps": [["-1"], []], "arguments": {}}`, says: "row 4: the response 1 is not a list"},
 		{line: `{"doc_id": 4, "resps": [["x"]], "arguments": {"gen_args_0": {"arg_0": "ask"}}}`, says: "row 4: read a log-probability: "},

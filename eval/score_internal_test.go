@@ -128,6 +128,8 @@ func TestBetween(t *testing.T) {
 	require.False(t, greedy, "another token is likelier at one position")
 	_, _, ok = s.between(0, 3)
 	require.False(t, ok, "the first token has no log-probability")
+	_, _, ok = (&scored{Offsets: []int{0, 1}, Logprobs: []*float64{&a}}).between(0, 2)
+	require.False(t, ok, "the last token has no log-probability")
 	_, _, ok = s.between(3, 9)
 	require.False(t, ok, "no token begins in the range")
 	s = scored{Offsets: []int{0, 1}, Logprobs: []*float64{&c, &c}}
