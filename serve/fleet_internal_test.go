@@ -401,6 +401,19 @@ func TestModelsOfWorkers(t *testing.T) {
 	require.True(t, m.abandoned(t.Context(), "x"))
 }
 
+// Without a model, a request that names none is about a model that is not there.
+func TestServerWithoutModels(t *testing.T) {
+	t.Parallel()
+	q := newFaultyQueue()
+	q.fleet = func(context.Context) ([]queue.Worker, error) { return nil, nil }
+	s := New(Options{Answerer: NewFleet(q, slog.New(slog.DiscardHandler)), Logger: slog.New(slog.DiscardHandler)})
+	for _, path := range []string{"/tokenize", "/detokenize"} {
+		w := s.ask(t, http.MethodPost, path, `{"prompt":"a","tokens":[1]}`)
+		require.Equal(t, http.StatusNotFound, w.Code, w.Body.String())
+		require.Contains(t, w.Body.String(), `"code":"model_not_found"`)
+	}
+}
+
 // Errors of a fleet's list of models are those of all requests for models.
 func TestServerWithoutItsQueue(t *testing.T) {
 	t.Parallel()

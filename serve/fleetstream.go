@@ -22,15 +22,13 @@ func (s *fleetStream) use(c *fleetCall) (ended bool, err error) {
 	c.events = nil
 	c.mu.Unlock()
 	for _, e := range events {
-		if e.Ended {
+		switch {
+		case e.Ended:
 			ended = true
-			continue
-		}
-		if s.call.Stream == nil {
-			continue
-		}
-		if err := s.pass(e); err != nil {
-			return false, err
+		case s.call.Stream != nil:
+			if err := s.pass(e); err != nil {
+				return false, err
+			}
 		}
 	}
 	return ended, nil

@@ -333,3 +333,18 @@ func TestNotesOfNoRequest(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, &notes{}, notesOf(t.Context()))
 }
+
+// A preflight request of a browser is answered by itself: no handler sees it.
+func TestPreflightsReachNoHandler(t *testing.T) {
+	t.Parallel()
+	s := &Server{options: Options{Origin: "https://a.example"}}
+	for origin, want := range map[string]bool{"https://a.example": false, "https://b.example": true, "": true} {
+		called := false
+		h := s.crossOrigin(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }))
+		r := httptest.NewRequest(http.MethodOptions, "/v1/completions", nil)
+		r.Header.Set("Access-Control-Request-Method", "POST")
+		r.Header.Set("Origin", origin)
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		require.Equal(t, want, called, origin)
+	}
+}
