@@ -153,6 +153,8 @@ func TestRun(t *testing.T) {
 	require.Equal(t, "echo of b", body["choices"].([]any)[0].(map[string]any)["text"])
 	require.EqualValues(t, 1, lines["b"]["stats"].(map[string]any)["attempts"])
 	require.Equal(t, "m", lines["b"]["stats"].(map[string]any)["model"])
+	require.ElementsMatch(t, []string{"total_ms", "prompt_tokens", "completion_tokens", "attempts", "server", "model"},
+		slices.Collect(maps.Keys(lines["b"]["stats"].(map[string]any))))
 	require.Contains(t, s.requests(), `/v1/completions {"max_tokens":5,"model":"m","prompt":"c"}`)
 	require.Equal(t, []string{"Bearer secret"}, s.keys())
 	_, p, err = ask(t.Context(), t, c, path, "a", "b", "c", "d", "e", "f")
