@@ -341,7 +341,7 @@ func TestPreflightsReachNoHandler(t *testing.T) {
 	for origin, want := range map[string]bool{"https://a.example": false, "https://b.example": true, "": true} {
 		called := false
 		h := s.crossOrigin(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }))
-		r := httptest.NewRequest(http.MethodOptions, "/v1/completions", nil)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodOptions, "/v1/completions", http.NoBody)
 		r.Header.Set("Access-Control-Request-Method", "POST")
 		r.Header.Set("Origin", origin)
 		h.ServeHTTP(httptest.NewRecorder(), r)

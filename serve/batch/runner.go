@@ -48,8 +48,8 @@ func (t *Task) warnOfContinued() {
 
 // Tokens has the token counts of a batch's rows.
 type Tokens struct {
-	Prompt     int `json:"prompt_tokens"`
-	Completion int `json:"completion_tokens"`
+	Prompt     int
+	Completion int
 }
 
 // ErrHopeless means that a batch cannot be continued.
