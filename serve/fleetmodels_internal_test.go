@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -87,4 +88,40 @@ func TestModelsOfABrokenQueue(t *testing.T) {
 		require.False(t, m.abandoned(t.Context(), "m"))
 	}
 	require.Equal(t, 1, b.calls)
+}
+
+// Each time of a model includes its first instant.
+func TestTimesOfModels(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // the clock stands still
+		q, calls := newFaultyQueue(), 0
+		var workers []queue.Worker
+		q.fleet = func(context.Context) ([]queue.Worker, error) { calls++; return workers, nil }
+		m := &fleetModels{queue: q, byAlias: map[string]*fleetModel{}}
+		list := func(age time.Duration) int {
+			m.from = time.Now().Add(-age)
+			all, err := m.list(t.Context())
+			require.NoError(t, err)
+			return len(all)
+		}
+		list(modelsAge - 1)
+		require.Zero(t, calls, "the list is too young to be read again")
+		list(modelsAge)
+		require.Equal(t, 1, calls)
+
+		for ago, known := range map[time.Duration]int{modelMemory - 1: 1, modelMemory: 0} {
+			clear(m.byAlias)
+			workers = []queue.Worker{{Aliases: []string{"m"}, Lost: time.Now().Add(-ago)}}
+			require.Equal(t, known, list(modelsAge), ago)
+		}
+		workers = nil
+		for ago, known := range map[time.Duration]int{modelMemory: 1, modelMemory + 1: 0} {
+			m.byAlias["m"] = &fleetModel{Model: Model{Alias: "m", Away: true}, gone: time.Now().Add(-ago)}
+			require.Equal(t, known, list(modelsAge), ago)
+		}
+		for ago, abandoned := range map[time.Duration]bool{maxAbsence - 1: false, maxAbsence: true} {
+			m.byAlias["m"] = &fleetModel{Model: Model{Alias: "m", Away: true}, gone: time.Now().Add(-ago)}
+			require.Equal(t, abandoned, m.abandoned(t.Context(), "m"), ago)
+		}
+	})
 }
