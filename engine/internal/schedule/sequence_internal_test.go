@@ -257,3 +257,33 @@ func TestAStreamWithoutNewsWakesNobody(t *testing.T) {
 	require.Len(t, st.wake, 1)
 	require.Equal(t, []int32{2}, st.parts[0].tokens)
 }
+
+// A piece has log-probabilities only if the request asks for them, and alternatives only if it asks
+// for these too. A request that took part in no step has no mean batch.
+func TestWhatARequestDidNotAskFor(t *testing.T) {
+	t.Parallel()
+	f := newFormed(t, "a", "")
+	for _, c := range []struct {
+		scored bool
+		top    int
+	}{{false, 0}, {true, 0}, {true, 1}} {
+		id := f.encode("a")[0]
+		s := &sequence{request: &request{prompt: []int32{1}, scores: c.scored}, tokens: []int32{1, id}}
+		if c.scored {
+			s.scores = scores{top: c.top, ids: []int32{id}, of: []float64{-1}, topID: make([]int32, c.top), topOf: make([]float64, c.top)}
+		}
+		st := newStream([]*sequence{s}, f.tok)
+		st.add(s)
+		pieces := 0
+		require.NoError(t, st.deliver(func(p generation.Piece) error {
+			pieces++
+			require.Equal(t, c.scored, p.Logprobs != nil)
+			if c.scored {
+				require.Equal(t, c.top > 0, p.Logprobs[0].Top != nil)
+			}
+			return nil
+		}))
+		require.Equal(t, 1, pieces)
+	}
+	require.Zero(t, (&request{}).stats().BatchMean)
+}

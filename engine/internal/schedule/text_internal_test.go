@@ -69,3 +69,12 @@ func longestBeginning(text string, stops []string) (n int) {
 	}
 	return n
 }
+
+// Of stop strings that begin at one place, also at the start of the text, the first one counts.
+func TestStopStringsThatBeginTogether(t *testing.T) {
+	t.Parallel()
+	a := newAnswerText([]string{"ab", "a", "abc"})
+	a.text = []byte("abc")
+	require.Zero(t, a.findStop(true))
+	require.Empty(t, a.text)
+}
