@@ -48,7 +48,7 @@ type Options struct {
 	MixModels     bool                  // continue an output that has answers of another model or with other arithmetic
 	Overwrite     bool                  // drop the answers in the output that MixModels is about
 	FailFast      int                   // stop if as many rows at the start of the file all fail with one code; 0 for never
-	Concurrency   int                   // maximum number of jobs in the engine at once; 0 for as many as the engine allows
+	Concurrency   int                   // maximum number of rows that the engine computes at once; 0 for as many as it allows. As many wait in the engine
 	Version       string                // version of the program, for results
 	Progress      func(Progress)        // called from one goroutine after rows are written; may be nil
 	Logger        *slog.Logger          // receives the worker's log; default slog.Default()
@@ -225,6 +225,7 @@ func (r *run) run(ctx context.Context, eng worker.Engine) error {
 		Model:           cmp.Or(r.options.Alias, eng.Info().FileName()),
 		Version:         r.options.Version,
 		Concurrency:     r.options.Concurrency,
+		Prefetch:        r.options.Concurrency,
 		ShutdownTimeout: time.Nanosecond, // the next run answers the rows that are running when Run stops
 		Logger:          r.options.Logger,
 	})

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/worker/local"
 )
@@ -81,6 +83,38 @@ func read(t testing.TB, path string) string {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return string(text)
+}
+
+// crowded is an engine whose requests end when there are as many as full.
+type crowded struct {
+	*engine.Engine
+	requests atomic.Int64
+	full     int64
+	reached  chan struct{}
+}
+
+func (c *crowded) Generate(ctx context.Context, r generation.Request) (generation.Completion, error) {
+	if c.requests.Add(1) == c.full {
+		close(c.reached)
+	}
+	select {
+	case <-c.reached:
+		return c.Engine.Generate(ctx, r)
+	case <-ctx.Done():
+		return generation.Completion{}, ctx.Err()
+	}
+}
+
+// TestRowsWaitInTheEngine checks that a row is in the engine when another one ends, so that no step
+// has a row less meanwhile.
+func TestRowsWaitInTheEngine(t *testing.T) {
+	t.Parallel()
+	eng := &crowded{Engine: openMicro(t), full: 8, reached: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	sum, err := local.Run(ctx, eng, strings.NewReader(fileOf(50)), rows.NewOutput(io.Discard, local.Batch), local.Options{Concurrency: 4, Logger: quiet})
+	require.NoError(t, err)
+	require.Equal(t, 50, sum.Done)
 }
 
 func TestRunAnswersAFile(t *testing.T) {
