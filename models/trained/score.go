@@ -1,6 +1,7 @@
 package trained
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -39,7 +40,7 @@ func Prompts(ctx context.Context, eng *engine.Engine, chunks []Chunk) ([]Result,
 
 // Steps are the sizes of steps in which Generated computes chunks.
 type Steps struct {
-	Streams int // chunks that are computed together; each has one row in a step
+	Streams int // chunks that are computed together; each has one row in a step; 0 for 16
 	KV      gguf.Type
 }
 
@@ -53,7 +54,7 @@ func Generated(ctx context.Context, path string, be compute.Backend, chunks []Ch
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // the file is only read
-	streams := min(o.Streams, len(chunks))
+	streams := min(cmp.Or(o.Streams, 16), len(chunks))
 	longest := 0
 	for i := range chunks {
 		longest = max(longest, len(chunks[i].IDs))
