@@ -236,6 +236,26 @@ func TestReserve(t *testing.T) {
 	require.Equal(t, []string{"b:13", "b:12", "b:11"}, pending[len(pending)-3:])
 }
 
+// Rows for a feed that has stopped return to their queue, and reach no handler.
+func TestRowsOfAStoppedFeed(t *testing.T) {
+	t.Parallel()
+	fl := newFleet(t, 5)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	s := newServer(t.Context(), fl.queue, serveAll(), nil)
+	require.NoError(t, s.member.join(ctx))
+	f := newFeed(s, map[string]int{"m:default": 1}, 4, 4)
+	f.capacity.mean = time.Millisecond
+	f.round(ctx)
+	require.Len(t, f.tasks, 5)
+	d := <-f.tasks
+	stop()
+	f.pass(ctx, []*delivery{d})
+	require.Len(t, f.tasks, 4)
+	require.Equal(t, 4, f.capacity.held)
+	require.Equal(t, []string{d.id}, fl.queue.rdb.LRange(t.Context(), asynqKey("m:default", "pending"), 0, -1).Val())
+}
+
 // While no row ends, a server takes a quarter more rows than run at once, however many it may take
 // ahead.
 func TestLongRowsAreNotTakenFarAhead(t *testing.T) {

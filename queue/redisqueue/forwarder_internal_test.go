@@ -11,19 +11,22 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// afterExists calls a function after the first EXISTS.
-type afterExists struct{ call func() }
+// after calls a function after the first command with a name.
+type after struct {
+	command string
+	call    func()
+}
 
-func (*afterExists) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (*after) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (*afterExists) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (*after) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-func (a *afterExists) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (a *after) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if call := a.call; call != nil && cmd.Name() == "exists" {
+		if call := a.call; call != nil && cmd.Name() == a.command {
 			a.call = nil
 			call()
 		}
@@ -41,7 +44,7 @@ func TestForwardLeavesARowThatIsPassedOnMeanwhile(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, ids, 1)
 	due := float64(time.Now().Add(time.Hour).Unix())
-	f.queue.rdb.AddHook(&afterExists{call: func() {
+	f.queue.rdb.AddHook(&after{"exists", func() {
 		require.NoError(t, f.redis.Client.LRem(ctx, asynqKey(name, "pending"), 0, ids[0]).Err())
 		require.NoError(t, f.redis.Client.ZAdd(ctx, asynqKey(name, "retry"), redis.Z{Score: due, Member: ids[0]}).Err())
 		require.NoError(t, f.redis.Client.ZAdd(ctx, longerKey(name), redis.Z{Score: 64, Member: ids[0]}).Err())
