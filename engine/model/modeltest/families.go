@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -124,16 +123,16 @@ func repositoryArchives(tb testing.TB) []string {
 	return archives
 }
 
-// references unpacks archives and returns the paths of the reference results.
-func references(tb testing.TB, archives []string) []string {
+// references returns the paths of the reference results in archives, in the order of their names.
+func references(tb testing.TB, archives []string) (paths []string) {
 	tb.Helper()
-	dir := tb.TempDir()
 	for _, archive := range archives {
-		unpack(tb, archive, dir)
+		list, err := filepath.Glob(filepath.Join(unpacked(tb, archive), "*.json"))
+		require.NoError(tb, err)
+		paths = append(paths, list...)
 	}
-	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	require.NoError(tb, err)
 	require.NotEmpty(tb, paths)
+	slices.SortFunc(paths, func(a, b string) int { return strings.Compare(filepath.Base(a), filepath.Base(b)) })
 	return paths
 }
 
@@ -141,19 +140,11 @@ func references(tb testing.TB, archives []string) []string {
 // the repository. Its tokenizer is that of the micro models.
 func Recurrent(tb testing.TB, name string) string {
 	tb.Helper()
-	dir := tb.TempDir()
 	archive := filepath.Join(testdata(tb), "families", name+".tar.xz")
 	if _, err := os.Stat(archive); err != nil {
 		archive = filepath.Join(testdata(tb), "families", "recurrent.tar.xz")
 	}
-	unpack(tb, archive, dir)
-	return filepath.Join(dir, name+".f32.gguf")
-}
-
-func unpack(tb testing.TB, archive, dir string) {
-	tb.Helper()
-	out, err := exec.CommandContext(tb.Context(), "tar", "-xf", archive, "-C", dir).CombinedOutput()
-	require.NoError(tb, err, "unpack %s: %s", archive, out)
+	return filepath.Join(unpacked(tb, archive), name+".f32.gguf")
 }
 
 func readFamily(tb testing.TB, path string) *Family {
