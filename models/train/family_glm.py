@@ -59,6 +59,10 @@ class MTP(nn.Module):
         self.layer = glm.Glm4MoeLiteDecoderLayer(config, config.num_hidden_layers - 1)
         self.head_norm = glm.Glm4MoeLiteRMSNorm(hidden, config.rms_norm_eps)
 
+    def positions(self, n, device):
+        """Position ids of n slots, as the rotary embedding takes them."""
+        return torch.arange(n, device=device)[None]
+
     def join(self, embeddings, hidden):
         """The layer's input from the next token's embedding and a hidden state, both [batch, slots, hidden]."""
         return self.eh_proj(torch.cat([self.enorm(embeddings), self.hnorm(hidden)], -1))

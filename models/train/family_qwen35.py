@@ -42,6 +42,10 @@ class MTP(recurrent.MTP):
     def __init__(self, config):
         super().__init__(config, qwen.Qwen3_5DecoderLayer, qwen.Qwen3_5RMSNorm)
 
+    def positions(self, n, device):
+        """Position ids of n slots, as the rotary embedding takes them: time, height and width, which are equal in texts."""
+        return torch.arange(n, device=device).expand(3, 1, n)
+
     def join(self, embeddings, hidden):
         """The layer's input from the next token's embedding and a hidden state, both [batch, slots, hidden]."""
         return self.eh_proj(torch.cat([self.enorm(embeddings), self.hnorm(hidden)], -1))

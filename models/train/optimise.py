@@ -78,13 +78,13 @@ def _losses(model, mtp, ids):
         return loss, []
     embeddings = model.model.embed_tokens(ids)
     length = ids.shape[1]
-    positions = torch.arange(length, device=ids.device)[None]
+    positions = mtp.positions(length, ids.device)
     losses = []
     for depth in range(1, MTP_DEPTH + 1):
         # Position i joins the embedding of token i+depth with the hidden state of the previous depth at position i, and
         # predicts token i+depth+1. From depth 2 on, the hidden state is the MTP layer's own output, as in drafting.
         next_embeddings = embeddings[:, depth:]
-        rope = model.model.rotary_emb(next_embeddings, position_ids=positions[:, depth - 1 : length - 1])
+        rope = model.model.rotary_emb(next_embeddings, position_ids=positions[..., depth - 1 : length - 1])
         hidden = mtp(next_embeddings, hidden[:, : length - depth], rope)
         losses.append(_cross_entropy(model.lm_head(mtp.output(hidden)), ids[:, depth + 1 :]))
     return loss, losses

@@ -42,7 +42,7 @@ def mtp_drafts(model, mtp, ids, out):
         for _ in range(MTP_DEPTH):
             n = slots.shape[1]
             mask = torch.full((n, n), float("-inf"), device=x.device).triu(1)[None, None]
-            rope = rotary(slots, position_ids=torch.arange(n, device=x.device)[None])
+            rope = rotary(slots, position_ids=mtp.positions(n, x.device))
             output = mtp.run(slots, mask, rope)[:, -1:]
             logits = model.lm_head(mtp.output(output))[0, 0]
             rows.append(logits)
