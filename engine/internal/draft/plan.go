@@ -78,9 +78,6 @@ func (p *planner) Plan(all []candidate, others int) int {
 				passing++
 			}
 		}
-		if more == 0 {
-			break
-		}
 		rows += more
 		passes += p.Pass.Seconds(passing)
 		if rate := tokens / (p.slow()*p.seconds(rows, others) + passes); rate > best {

@@ -151,6 +151,16 @@ func TestNumberOfDraftsByPasses(t *testing.T) {
 	}
 }
 
+// An error of a pass is one of the step.
+func TestErrorsOfPassesAreReturned(t *testing.T) {
+	t.Parallel()
+	sp, m := speculating(t, Options{Fixed: 2}, chain{rows: 512, shift: 1, states: true})
+	m.sure, m.err = 0.9, errBroken
+	s := counting(t, cache.NewPool(64, 4, cache.Groups{}), 9)
+	require.ErrorIs(t, sp.Draft([]*Sequence{s}, Next{Running: 1, Decode: []*Sequence{s}}), errBroken)
+	require.NotEmpty(t, m.passes)
+}
+
 // The gate ends the drafts of a step early, also after room for more was found than was planned.
 func TestTheGateEndsPlannedDrafts(t *testing.T) {
 	t.Parallel()
