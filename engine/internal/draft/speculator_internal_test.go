@@ -55,6 +55,7 @@ func TestAccountOfAStep(t *testing.T) {
 		"few positions":     {[]drafts{{2, 1, 5}, {3, 1, 8}, {0, 0, 9}}, cost.Size{Rows: 8, Outputs: 8, Reads: 20}, false, 2*(40-18) - 2*2.1, 18},
 		"alone":             {[]drafts{{4, 2, 5}}, cost.Size{Rows: 5, Outputs: 5, Reads: 60}, false, 2*(40-14.2) - 2*14.1, 14.2},
 		"alone, one waits":  {[]drafts{{4, 2, 5}}, cost.Size{Rows: 5, Outputs: 5, Reads: 60}, true, 2*(40-14.2) - 2*14.1, 14.2},
+		"two, none waits":   {[]drafts{{2, 1, 5}, {3, 1, 9}}, cost.Size{Rows: 7, Outputs: 7, Reads: 100}, false, 2*(40-16.5) - 16.2 - 2.1, 16.5},
 		"one draft":         {[]drafts{{1, 1, 5}}, cost.Size{Rows: 6, Outputs: 2, Reads: 20}, false, 2*(40-18.1) - 14.1, 18.1},
 		"a prompt too":      {[]drafts{{4, 2, 5}}, cost.Size{Rows: 15, Outputs: 5, Reads: 60}, false, 2*(40-24.2) - 2*14.1, 24.2},
 	} {
