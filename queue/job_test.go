@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -118,4 +120,51 @@ func TestSeedsFollowFromBatchAndLine(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, uint64(testJob.defaultSeed())+1, testJob.Generation(r, 1).Sampling.Seed)
 	require.Equal(t, time.UnixMilli(testJob.EnqueuedMS), testJob.Generation(r, 1).Date)
+}
+
+// recorder keeps what it gets, and fails.
+type recorder struct {
+	Recorder
+	saved  []byte
+	result Result
+}
+
+var errRecorder = errors.New("the queue is gone")
+
+func (r *recorder) Record(_ context.Context, result Result) (bool, error) {
+	r.result = result
+	return true, errRecorder
+}
+
+func (r *recorder) Save(_ context.Context, checkpoint []byte) error {
+	r.saved = checkpoint
+	return errRecorder
+}
+
+// A delivery writes to its queue, and returns its errors.
+func TestDeliveriesWriteToTheirQueue(t *testing.T) {
+	t.Parallel()
+	r := &recorder{}
+	d := &Delivery{Recorder: r}
+	require.ErrorIs(t, d.Save(t.Context(), []byte("half")), errRecorder)
+	first, err := d.Record(t.Context(), Result{Line: 7})
+	require.ErrorIs(t, err, errRecorder)
+	require.True(t, first)
+	require.Equal(t, "half", string(r.saved))
+	require.Equal(t, 7, r.result.Line)
+}
+
+// A file is identified by the start of its checksum.
+func TestFileIDs(t *testing.T) {
+	t.Parallel()
+	for sum, want := range map[string]string{"": "", "abc": "abc", "0123456789abcdef": "0123456789abcdef", "0123456789abcdef0": "0123456789abcdef"} {
+		require.Equal(t, want, FileID(sum))
+	}
+}
+
+// A job that cannot be encoded has no result of an expired row.
+func TestExpiredJobsThatCannotBeEncoded(t *testing.T) {
+	t.Parallel()
+	_, err := Expired(&Job{Batch: "b", Line: 1, Sum: "00000000", Body: []byte("{")})
+	require.Error(t, err)
 }

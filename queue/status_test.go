@@ -237,6 +237,19 @@ func (p *pages) Read(_ context.Context, _ string, q Page) (list []Recording, err
 	return list, nil
 }
 
+// breaking is a store whose reads fail after a number of them.
+type breaking struct {
+	*pages
+	left int
+}
+
+func (b *breaking) Read(ctx context.Context, batch string, p Page) ([]Recording, error) {
+	if b.left--; b.left < 0 {
+		return nil, ErrUnavailable
+	}
+	return b.pages.Read(ctx, batch, p)
+}
+
 // Every failed row is reported once, in order, however few results fit into a page.
 func TestErrorsOfABatch(t *testing.T) {
 	t.Parallel()
@@ -261,6 +274,10 @@ func TestErrorsOfABatch(t *testing.T) {
 	stop := errors.New("stop")
 	require.ErrorIs(t, Errors(t.Context(), p, "b", func(RowError) error { return stop }), stop)
 	p.rows = append(p.rows, Recording{ID: "8", Line: 4, Failed: true, Text: []byte(`{"custom_id":"x","error":null}`)})
+	for reads := range 2 { // without the results and with them
+		broken := &breaking{pages: p, left: reads}
+		require.ErrorIs(t, Errors(t.Context(), broken, "b", func(RowError) error { return nil }), ErrUnavailable, "after %d reads", reads)
+	}
 	err := Errors(t.Context(), p, "b", func(RowError) error { return nil })
 	require.EqualError(t, err, "read results of batch b: line 4 is recorded as failed, but its result is not an error line")
 }
