@@ -153,6 +153,30 @@ func TestWhatIsLearnedOfDrafts(t *testing.T) {
 	pass.rest()
 	require.Equal(t, ngram, sp.learned[0].ngram)
 	require.Equal(t, []acceptance{first, pass}, []acceptance{sp.learned[0].pass, sp.learned[2].pass})
+
+	sp.Observe(nil, Step{Steps: 1, Seconds: 1})
+	ngram.settle()
+	first.settle()
+	pass.settle()
+	require.Equal(t, ngram, sp.learned[0].ngram, "a step ends with the averages of its drafts")
+	require.Equal(t, []acceptance{first, pass}, []acceptance{sp.learned[0].pass, sp.learned[2].pass})
+}
+
+// While no sequence generates, drafts are judged by what is learned of greedy ones.
+func TestDraftsAreJudgedWithoutSequences(t *testing.T) {
+	t.Parallel()
+	for _, good := range []int{0, 1} {
+		sp, _ := speculating(t, Options{}, chain{})
+		for k := range sp.learned {
+			sp.learned[k].pass.share = [MaxTokens]float64{}
+		}
+		for d := range MaxTokens {
+			sp.learned[good].pass.share[d] = 0.9
+		}
+		sp.unprofitable = 8
+		sp.judge(Next{Running: 1})
+		require.Equal(t, map[int]int{0: 8 - forgives, 1: 9}[good], sp.unprofitable)
+	}
 }
 
 // After a pause in drafting, more and more steps are in flight. A step whose drafts are to be
