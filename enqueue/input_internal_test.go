@@ -1,14 +1,18 @@
 package enqueue
 
 import (
+	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/queue/memqueue"
 )
 
 // An input that cannot seek is copied to a file that has no name, and that close closes. One that
@@ -34,6 +38,23 @@ func TestInputsAreReadTwice(t *testing.T) { //nolint:paralleltest // it sets the
 		if _, seeks := r.(io.Seeker); !seeks {
 			_, err = in.Read(make([]byte, 1))
 			require.ErrorIs(t, err, os.ErrClosed)
+		}
+	}
+}
+
+// The copy of a pipe is closed, and thereby deleted, when its rows are queued or cannot be read.
+func TestCopiesOfPipesAreDeleted(t *testing.T) { //nolint:paralleltest // it sets the folder of temporary files
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	broken := errors.New("broken")
+	for _, failure := range []error{io.EOF, broken} {
+		_, err := Enqueue(t.Context(), memqueue.New(), io.MultiReader(strings.NewReader("{\"prompt\":\"a\"}\n"), iotest.ErrReader(failure)), Options{Batch: "b"})
+		require.Equal(t, failure == broken, errors.Is(err, broken))
+		links, err := filepath.Glob("/proc/self/fd/*")
+		require.NoError(t, err)
+		for _, link := range links {
+			path, _ := os.Readlink(link)
+			require.NotContains(t, path, dir)
 		}
 	}
 }
