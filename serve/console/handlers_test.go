@@ -184,6 +184,7 @@ func TestTryAPrompt(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Contains(t, w.Body.String(), "a &lt;time&gt;")
+	require.NotContains(t, w.Body.String(), `aria-labelledby="answer-title" hidden`)
 	require.Contains(t, w.Body.String(), "<option selected>base</option>", "the form keeps its model")
 	for _, value := range []string{"Once upon", `"7"`, `"0.25"`, `"11"`, "STOP", `"0.125"`, "Be kind"} {
 		require.Contains(t, w.Body.String(), value, "the form keeps its values")
@@ -206,6 +207,7 @@ func TestTryAPrompt(t *testing.T) {
 		require.Equal(t, http.StatusTeapot, w.Code)
 		require.Contains(t, w.Body.String(), want)
 		require.Contains(t, w.Body.String(), "Once upon")
+		require.Contains(t, w.Body.String(), `aria-labelledby="answer-title" hidden`, "there is no answer")
 	}
 	_, err = serve(t, c, "POST /console/try", post("text/html", "%zz"))
 	require.Equal(t, "invalid_form", openai.AsError(err).Code)
