@@ -168,3 +168,45 @@ func TestExpiredJobsThatCannotBeEncoded(t *testing.T) {
 	_, err := Expired(&Job{Batch: "b", Line: 1, Sum: "00000000", Body: []byte("{")})
 	require.Error(t, err)
 }
+
+// Functions that a worker does not set do nothing, and let rows begin. Those that it sets stay.
+func TestDefaultsOfAWorker(t *testing.T) {
+	t.Parallel()
+	var o ServeOptions
+	o.Defaults()
+	require.Empty(t, o.Pin())
+	release, ok := o.Admit(t.Context(), &Delivery{}, false)
+	require.True(t, ok)
+	release()
+	o.Refused(t.Context(), &Delivery{}, ErrRecorded)
+	require.Zero(t, o.Describe())
+
+	refused := false
+	o = ServeOptions{
+		Pin:      func() string { return "p" },
+		Admit:    func(context.Context, *Delivery, bool) (func(), bool) { return nil, false },
+		Refused:  func(context.Context, *Delivery, error) { refused = true },
+		Describe: func() Worker { return Worker{Name: "n"} },
+	}
+	o.Defaults()
+	_, ok = o.Admit(t.Context(), nil, true)
+	o.Refused(t.Context(), nil, nil)
+	require.Equal(t, []any{"p", false, true, "n"}, []any{o.Pin(), ok, refused, o.Describe().Name})
+}
+
+// The pauses between attempts double up to a minute.
+func TestPausesBetweenAttempts(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]time.Duration{-1: time.Second, 0: time.Second, 1: 2 * time.Second, 5: 32 * time.Second, 6: time.Minute, 1000: time.Minute} {
+		require.Equal(t, want, RetryDelay(n), n)
+	}
+}
+
+// A worker serves its aliases.
+func TestAliasesOfAWorker(t *testing.T) {
+	t.Parallel()
+	w := Worker{Aliases: []string{"a", "b"}}
+	for alias, want := range map[string]bool{"a": true, "b": true, "c": false, "": false} {
+		require.Equal(t, want, w.Serves(alias), alias)
+	}
+}

@@ -173,6 +173,16 @@ func TestWhatIsNewInAnEvent(t *testing.T) {
 	require.ErrorContains(t, err, "read an event")
 }
 
+// An event without log-probabilities has none after a part of it was received.
+func TestWhatIsNewWithoutLogprobs(t *testing.T) {
+	t.Parallel()
+	e := Event{Piece: generation.Piece{Tokens: []int32{3, 4}}}
+	got, ok := e.Since(Progress{Tokens: 1})
+	require.True(t, ok)
+	require.Equal(t, []int32{4}, got.Tokens)
+	require.Nil(t, got.Logprobs)
+}
+
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	err := errors.New("x")
