@@ -353,3 +353,17 @@ func TestGivenCosts(t *testing.T) { // not parallel: Give is for all tests that 
 		require.InDelta(t, 130e-6+10e-6+3*10e-6+7e-9, s.Seconds(Size{Rows: 1, Outputs: 3, Reads: 7}), 1e-12)
 	}
 }
+
+// lost is a model whose device is lost.
+type lost struct{ model.Model }
+
+func (lost) Decode(*compute.Batch, int) error { return errBroken }
+
+// Models that complete a measured batch return the errors of its step.
+func TestErrorsOfMeasuredSteps(t *testing.T) {
+	t.Parallel()
+	for _, m := range []model.Model{&recurrentModel{lost{}, 2}, &groupedModel{lost{}, 1}} {
+		b := &compute.Batch{Tokens: []int32{1}, Positions: []int32{0}, Seqs: []compute.Seq{{Rows: 1, Pages: []int32{0}}}}
+		require.ErrorIs(t, m.Decode(b, 1), errBroken)
+	}
+}
