@@ -47,9 +47,9 @@ func TestCopiesOfPipesAreDeleted(t *testing.T) { //nolint:paralleltest // it set
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	broken := errors.New("broken")
-	for _, failure := range []error{io.EOF, broken} {
+	for failure, fails := range map[error]bool{io.EOF: false, broken: true} {
 		_, err := Enqueue(t.Context(), memqueue.New(), io.MultiReader(strings.NewReader("{\"prompt\":\"a\"}\n"), iotest.ErrReader(failure)), Options{Batch: "b"})
-		require.Equal(t, failure == broken, errors.Is(err, broken))
+		require.Equal(t, fails, errors.Is(err, broken))
 		links, err := filepath.Glob("/proc/self/fd/*")
 		require.NoError(t, err)
 		for _, link := range links {

@@ -276,5 +276,8 @@ func TestFigures(t *testing.T) {
 	w := httptest.NewRecorder()
 	Assets().ServeHTTP(w, get(t, "/console/assets/console.css"))
 	require.Equal(t, http.StatusOK, w.Code)
+	style, err := assetFiles.ReadFile("assets/console.css")
+	require.NoError(t, err)
+	require.Equal(t, string(style), w.Body.String())
 	require.Equal(t, []string{"no-cache", "nosniff"}, []string{w.Header().Get("Cache-Control"), w.Header().Get("X-Content-Type-Options")})
 }
