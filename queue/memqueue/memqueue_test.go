@@ -403,3 +403,21 @@ func TestCancellingABatch(t *testing.T) {
 		stop()
 	})
 }
+
+// The queue can always be used, unless the caller has stopped. No row is missing of a batch that
+// has ended, even if it is gone.
+func TestAQueueThatLosesNothing(t *testing.T) {
+	t.Parallel()
+	q := memqueue.New()
+	require.NoError(t, q.Ping(t.Context()))
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	require.ErrorIs(t, q.Ping(stopped), context.Canceled)
+	for _, state := range []queue.State{queue.Enqueueing, queue.Completed, queue.Cancelled} {
+		n, err := q.Missing(t.Context(), queue.Status{Batch: "none", State: state})
+		require.NoError(t, err)
+		require.Zero(t, n)
+	}
+	_, err := q.Missing(t.Context(), queue.Status{Batch: "none", State: queue.InProgress})
+	require.ErrorIs(t, err, queue.ErrNoBatch)
+}
