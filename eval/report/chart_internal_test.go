@@ -156,7 +156,7 @@ func TestHistories(t *testing.T) {
 	}
 	runs := []eval.Run{
 		at("one", 1, 0.25, "x", "v1", "h"), at("two", 2, math.NaN(), "x", "v1", "h"), at("three", 3, math.Inf(1), "x", "v1", "h"),
-		at("four", 4, 0.5, "y", "v2", "i"),
+		at("four", 4, 0.5, "y", "v2", "i"), at("five", 5, math.Inf(-1), "y", "v2", "i"),
 	}
 	delete(runs[3].Results.Results["a"], "ter,strict")
 	runs[0].Results.Results["b"] = map[string]float64{"acc,none": 1}
@@ -174,4 +174,26 @@ func TestHistories(t *testing.T) {
 		require.Contains(t, drawn, text)
 	}
 	require.NotContains(t, string(c.Histories[1].Chart), "engine")
+}
+
+// What changed from one run to the next is marked. The scoring of runs of earlier versions is not
+// known, and no change.
+func TestChangesBetweenRuns(t *testing.T) {
+	t.Parallel()
+	of := func(model, version, task, scoring string) *eval.Results {
+		return &eval.Results{
+			Config:     eval.Config{ModelSHA256: []string{model}, Version: version},
+			TaskHashes: map[string]string{"a": task}, ScoreHashes: map[string]string{"a": scoring},
+		}
+	}
+	before := of("m", "v", "t", "s")
+	for want, after := range map[string]*eval.Results{
+		"": of("m", "v", "t", "s"), "model": of("n", "v", "t", "s"), "engine": of("m", "w", "t", "s"), "task": of("m", "v", "u", "s"),
+		"model, engine, task": of("n", "w", "t", "other"),
+	} {
+		require.Equal(t, want, changesOf(before, after, "a"))
+	}
+	require.Empty(t, changesOf(before, of("m", "v", "t", ""), "a"))
+	require.Empty(t, changesOf(of("m", "v", "t", ""), before, "a"))
+	require.Equal(t, "task", changesOf(before, of("m", "v", "t", "x"), "a"))
 }

@@ -105,6 +105,7 @@ func TestReport(t *testing.T) {
 	has(t, page, `<span class="badge fail">fail</span>`)
 	has(t, page, `<td class="n" data-l="baseline">0.7500<td class="n" data-l="candidate">0.1250<td class="n" data-l="difference">-0.6250`)
 	has(t, page, "quiz: 25 changed; by exact_match 25 lost, 0 won")
+	require.Regexp(t, `on a scale of ±[0-9.]*[1-9]`, page)
 	has(t, page, "quiz · exact_match")
 	require.Regexp(t, `>engine</text>`, page)
 	require.Regexp(t, `>model, engine</text>`, page, "the model changed, and the engine's version went back")
