@@ -154,6 +154,10 @@ func TestRubric(t *testing.T) {
 	prompt, err := task.Rubric.Prompt(row, &p, "got")
 	require.NoError(t, err)
 	require.Equal(t, "Ask|t|want|got", prompt)
+	p.Targets = nil
+	prompt, err = task.Rubric.Prompt(row, &p, "got")
+	require.NoError(t, err)
+	require.Equal(t, "Ask|t||got", prompt, "there is no target")
 	_, has := row.Get("answer")
 	require.False(t, has, "the row itself is not changed")
 	for judged, want := range map[string]float64{

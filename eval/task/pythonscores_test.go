@@ -134,7 +134,7 @@ func TestMetricsInPython(t *testing.T) {
 		given Filtered
 		item  ordered.Value
 	}{
-		{int64(7), given, list{"7", "7"}}, {"x", given, list{"x", "7"}}, {list{"a", "b"}, given, 1.0}, {list{}, given, list{"[]", "7"}},
+		{int64(7), given, list{"7", "7"}}, {"x", given, list{"x", "7"}}, {list{"a", "b"}, given, 1.0}, {list{"a"}, given, 1.0}, {list{}, given, list{"[]", "7"}},
 		{int64(7), Filtered{Values: list{"7", "8"}}, list{int64(7), list{"7", "8"}}},
 	} {
 		s, err := aggregated.Compute(&Prompt{gold: c.gold}, c.given)

@@ -204,6 +204,8 @@ func TestReadRefuses(t *testing.T) {
 		"several functions":  {"task: a\ndoc_to_target: !function utils.a\ndoc_to_text: !function utils.b", `the Python functions "utils.a", "utils.b" are not supported: --trust-task-code runs them with python3`},
 		"humaneval": {base + "unsafe_code: true\nmetric_list: [{metric: !function utils.pass_at_k, k: [1]}]\nfilter_list: [{name: t, filter: [{function: custom, filter_fn: !function utils.build}]}]",
 			`the Python functions "utils.build", "utils.pass_at_k" and programs that the model has written (unsafe_code) are not supported: --trust-task-code runs them with python3; the file "`},
+		"one function and programs": {base + "unsafe_code: true\nmetric_list: [{metric: !function utils.a}]",
+			`the Python function "utils.a" and programs that the model has written (unsafe_code) are not supported`},
 		"a missing file":   {base + "process_docs: !function sub.utils.f", `sub/utils.py", which has the function "sub.utils.f", is missing: put it there`},
 		"programs":         {base + "unsafe_code: true", "programs that the model has written (unsafe_code) are not supported: --trust-task-code runs them with python3"},
 		"no temperature":   {base + "generation_kwargs: {temperature: .nan}", "generation_kwargs: temperature is NaN, but must be a number from 0 to 2"},
