@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/internal/sample"
 	"github.com/ingot-run/ingot/engine/model"
 )
@@ -83,4 +84,11 @@ func TestHighestLogitsThatARowNeeds(t *testing.T) {
 		s := &sequence{request: r, tokens: ascending(6), scores: scores{top: c.top}}
 		require.Equal(t, c.want, s.tops(c.position), name)
 	}
+}
+
+// Log-probabilities cannot be computed if the sum of a row is not a number.
+func TestScoresThatAreNotFinite(t *testing.T) {
+	t.Parallel()
+	d := drawer{top: 1, best: [][]float32{{1, 2, float32(math.NaN())}}}
+	require.ErrorIs(t, d.score(&scores{top: 1}, sample.Drawn{ID: 1}, output{top: 1}), generation.ErrNotFinite)
 }

@@ -202,6 +202,21 @@ func TestAnnouncedSnapshots(t *testing.T) {
 	require.Equal(t, 136, r.cut(a, 136), "it is at the snapshot already")
 }
 
+// A stale sequence gives its state back before it is computed again.
+func TestStaleSequencesGiveTheirStateBack(t *testing.T) {
+	t.Parallel()
+	r := newRecurrent(t, 2, 0)
+	s := r.run(ascending(20))
+	require.Len(t, r.free, 1)
+	s.stale, s.request.ctx = true, t.Context()
+	p := planner{states: r.states, pool: r.pool, running: []*sequence{s}}
+	p.sweep()
+	require.Len(t, r.free, 2)
+	require.Empty(t, p.running)
+	require.Equal(t, []*sequence{s}, p.waiting)
+	require.False(t, s.stale)
+}
+
 // Snapshots are evicted from the one that was used least recently, unless a sequence continues it.
 func TestEvictedSnapshots(t *testing.T) {
 	t.Parallel()
