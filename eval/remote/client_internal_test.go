@@ -298,6 +298,42 @@ func TestEverySecond(t *testing.T) {
 	require.Equal(t, 1, p.Done)
 }
 
+// The elapsed time is known while a run goes on, and at its end, also of a run without rows.
+func TestElapsedTime(t *testing.T) {
+	t.Parallel()
+	c := serving(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, `{"choices":[{}]}`) })
+	for _, text := range []string{"", `{"prompt":"a"}`} {
+		out, err := rows.OpenOutput(filepath.Join(t.TempDir(), "answers.jsonl"), Batch)
+		require.NoError(t, err)
+		shown := 0
+		p, err := c.Run(t.Context(), strings.NewReader(text), out, func(p Progress) {
+			shown++
+			require.Positive(t, p.Elapsed)
+		})
+		require.NoError(t, err)
+		require.NoError(t, out.Close())
+		require.Positive(t, p.Elapsed)
+		require.Equal(t, text != "", shown > 0)
+	}
+}
+
+// A result that cannot be written ends the run, be it an answer or a refusal.
+func TestResultsThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusOK, http.StatusBadRequest} {
+		c := serving(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			reply(w, `{"choices":[{}],"error":{"message":"no"}}`)
+		})
+		out, err := rows.OpenOutput(filepath.Join(t.TempDir(), "answers.jsonl"), Batch)
+		require.NoError(t, err)
+		require.NoError(t, out.Close())
+		p, err := c.Run(t.Context(), strings.NewReader(`{"prompt":"a"}`), out, nil)
+		require.Error(t, err, status)
+		require.Zero(t, p.Done+p.Failed)
+	}
+}
+
 // TestModelsThatCannotBeListed: without a name, the server must list one model.
 func TestModelsThatCannotBeListed(t *testing.T) {
 	t.Parallel()
