@@ -313,3 +313,21 @@ func TestStepsInFlightLeaveTimeForTheNextInteractiveRequest(t *testing.T) {
 	require.Equal(t, uint64(3), steps(), "a step takes 11 ms, and a prompt 40 ms")
 	m.finish(row)
 }
+
+// Batch sequences get their rows first in one of every few steps with interactive prompts. After a
+// step without them, the steps are counted anew.
+func TestTheTurnOfBatchSequences(t *testing.T) {
+	t.Parallel()
+	var p planner
+	for range 3 {
+		for range batchTurn - 1 {
+			require.True(t, p.interactiveFirst(true))
+		}
+		require.False(t, p.interactiveFirst(false))
+	}
+	for range batchTurn - 1 {
+		require.True(t, p.interactiveFirst(true))
+	}
+	require.False(t, p.interactiveFirst(true))
+	require.True(t, p.interactiveFirst(true))
+}
