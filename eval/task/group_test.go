@@ -154,3 +154,10 @@ func TestManyFilesBesideAGroup(t *testing.T) {
 	_, _, err = ReadAll([]string{filepath.Join(folder, "group.yaml")}, nil)
 	require.ErrorContains(t, err, "look for the tasks of a group: there are more than 10000 YAML files under "+folder)
 }
+
+// A folder that cannot be read is an error of the search for names.
+func TestNamesInAFolderThatIsMissing(t *testing.T) {
+	t.Parallel()
+	_, err := namesIn(filepath.Join(t.TempDir(), "none"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}

@@ -145,6 +145,14 @@ func TestFixedExamples(t *testing.T) {
 	require.Equal(t, "Q: 1 one\n\nQ: two 2.5\n\nQ: three", p.Context)
 }
 
+// A switch of the harness may be off.
+func TestSwitchesOfMetricsThatAreOff(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"average", "hf_evaluate"} {
+		require.Len(t, written(t, plainTask+"metric_list: [{metric: exact_match, "+name+": false}]").Metrics, 1)
+	}
+}
+
 func TestRubric(t *testing.T) {
 	t.Parallel()
 	task := written(t, "task: a\noutput_type: judge\ndoc_to_text: x\ndoc_to_target: y\n"+`judge: {range: [1, 5], rubric: "{{prompt}}|{{topic}}|{{target}}|{{answer}}"}`)
