@@ -2,6 +2,7 @@ package openai
 
 import (
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -179,4 +180,20 @@ func TestEndsOfStreams(t *testing.T) {
 	none, err := parse(t, Completions, `{"prompt":"a"}`).NewStream(Answer{}).End(make(chan int), Tokens{})
 	require.NoError(t, err)
 	require.Empty(t, none)
+}
+
+// A range without a real upper end is described by the bound that a number violates.
+func TestDescribedBounds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		v, low, high int64
+		want         string
+	}{
+		{0, 1, 5, "between 1 and 5"}, {6, 1, 5, "between 1 and 5"},
+		{0, 1, math.MaxInt32, "at least 1"}, {math.MaxInt32 + 1, 1, math.MaxInt32, "at most 2147483647"},
+		{0, 1, math.MaxInt32 - 1, "between 1 and 2147483646"}, {math.MaxInt32, 1, math.MaxInt32 - 1, "between 1 and 2147483646"},
+		{0, 1, math.MaxInt64, "at least 1"},
+	} {
+		require.Equal(t, c.want, bounds(c.v, c.low, c.high), "%+v", c)
+	}
 }
