@@ -98,7 +98,9 @@ func (o *attention) portable(p *portable) {
 }
 
 // aligned reports whether four values of a key or of a value are aligned like a vector.
-func (o *attention) aligned() bool { return o.shape.KeyDim%4 == 0 && o.shape.ValueDim%4 == 0 }
+func (o *attention) aligned() bool {
+	return o.shape.KeyDim%4 == 0 && o.shape.ValueDim%4 == 0 && alignedRows(o.q)
+}
 
 // attentionFew records the attention of the batch's first rows, which are processed one by one. If
 // a row has many positions, they are split over several threadgroups, and a second dispatch joins

@@ -14,46 +14,15 @@ constant uint key_stride = KEY_STRIDE;      // distance of rows of 64 values of 
 constant uint score_stride = SCORE_STRIDE;  // distance of rows of 64 scores
 constant uint scores_at = SCORES_AT;        // where the scores begin, after the values that are staged
 
-// read_eight reads eight of a row's n values, from column d on. Past the end of the row they are
-// zeros.
-template <typename P>
-inline void read_eight(device const uchar* row, uint d, uint n, thread float* v) {
-    UNROLL for (uint i = 0; i < 8; i += 4) {
-        float4 four = float4(0.0f);
-        if (d + i + 4 <= n) {
-            four = P::four(row, d + i);
-        } else if (aligned_pages == 0) {
-            four = float4(d + i < n ? P::at(row, d + i) : 0.0f, d + i + 1 < n ? P::at(row, d + i + 1) : 0.0f, d + i + 2 < n ? P::at(row, d + i + 2) : 0.0f, 0.0f);
-        }
-        v[i] = four.x;
-        v[i + 1] = four.y;
-        v[i + 2] = four.z;
-        v[i + 3] = four.w;
-    }
+// query_four reads four of a query's n values, from d on. Past its end they are zeros.
+inline float4 query_four(device const float* query, uint d, uint n) {
+    if (aligned_pages != 0) return d + 4 <= n ? float4(*(device const float4*)(query + d)) : float4(0.0f);
+    if (d + 4 <= n) return float4(*(device const packed_float4*)(query + d));
+    if (d >= n) return float4(0.0f);
+    return float4(query[d], d + 1 < n ? query[d + 1] : 0.0f, d + 2 < n ? query[d + 2] : 0.0f, 0.0f);
 }
 
-inline void stage_eight(thread const float* v, threadgroup float* to) {
-    store_four(to, v[0], v[1], v[2], v[3]);
-    store_four(to + 4, v[4], v[5], v[6], v[7]);
-}
-
-// read_query reads n values of a query of which the parameter dims is the number, from d on. Past
-// its end they are zeros.
-template <uint N>
-inline void read_query(device const float* query, uint d, uint dims, thread float* x) {
-    UNROLL for (uint i = 0; i < N; i += 4) {
-        float4 four = float4(0.0f);
-        if (d + i + 4 <= dims) {
-            four = float4(*(device const packed_float4*)(query + d + i));
-        } else if (d + i < dims) {
-            four = float4(query[d + i], d + i + 1 < dims ? query[d + i + 1] : 0.0f, d + i + 2 < dims ? query[d + i + 2] : 0.0f, 0.0f);
-        }
-        x[i] = four.x;
-        x[i + 1] = four.y;
-        x[i + 2] = four.z;
-        x[i + 3] = four.w;
-    }
-}
+inline void stage_four(float4 v, threadgroup float* to) { store_four(to, v.x, v.y, v.z, v.w); }
 
 // attention_tile supports values of up to 32·C dimensions, of which each simdgroup sums an eighth,
 // and 8·M pairs. Between splits, the joined sums are in dst. Grid: (tiles, key heads).
@@ -74,10 +43,10 @@ kernel void attention_tile(
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]]) {
     constexpr uint pairs = 8 * M, mine = C / 2;           // the simdgroup's matrices of values
-    constexpr uint wide = mine < 4 ? mine : 4;            // matrices of values that are staged at once
+    constexpr uint wide = mine < 8 ? mine : 8;            // matrices of values that are staged at once
     constexpr uint deep = 64 / wide;                      // their keys
     constexpr uint value_stride = 8 * wide + 4;
-    constexpr uint per_query = 32 / M, some = 2 * M;      // threads that stage a query, and how many values each stages
+    constexpr uint across = 2 * wide;                     // lanes that stage the values of a key, four each
     device const AttentionTile& tile = tiles[group.x];
     uint kv_head = group.y, per = args.heads / args.kv_heads;
     uint key_bytes = P::row_bytes(args.key_dim);
@@ -103,8 +72,12 @@ kernel void attention_tile(
     uint r = (lane / 4 & 4) + lane / 2 % 4, column = (lane / 4 & 2) * 2 + lane % 2 * 2;
     // The simdgroup computes one of the four parts of the scores of half of the keys.
     uint part = simdgroup % 4, half_of = simdgroup / 4;
-    uint own_pair = tile.first + min(tid / per_query, tile.count - 1);  // the pair whose query the thread stages
-    device const float* query = q + (tile.row + own_pair / per) * args.q_stride + (kv_head * per + own_pair % per) * args.key_dim;
+    // The thread stages four values of every 16th key and query.
+    uint own = tid / 16, from_staged = tid % 16 * 4, queries[M / 2];
+    UNROLL for (uint i = 0; i < M / 2; i++) {
+        uint pair = tile.first + min(own + 16 * i, tile.count - 1);
+        queries[i] = (tile.row + pair / per) * args.q_stride + (kv_head * per + pair % per) * args.key_dim;
+    }
     if (tid < pairs) {
         uint pair = tile.first + min(tid, tile.count - 1);
         sees[tid] = slots[tile.row + pair / per].position + 1;
@@ -134,25 +107,22 @@ kernel void attention_tile(
                 UNROLL for (uint m = 0; m < M; m++) parts[m][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
-            // The thread stages 16 values of a key and some of a query, and reads the next ones
-            // while those before are multiplied.
-            device const uchar* key = keys + ulong(rows[tid / 4]) * key_bytes;
-            uint from_key = tid % 4 * 8, from_query = tid % per_query * some;
-            float k[16], x[some];
-            read_eight<P>(key, from_key, args.key_dim, k);
-            read_eight<P>(key, from_key + 32, args.key_dim, k + 8);
-            read_query<some>(query, from_query, args.key_dim, x);
+            // The thread reads the next values while those before are multiplied.
+            uint own_rows[4];
+            typename P::Four k[4];
+            float4 x[M / 2];
+            UNROLL for (uint i = 0; i < 4; i++) {
+                own_rows[i] = rows[own + 16 * i];
+                k[i] = P::fetch(keys + ulong(own_rows[i]) * key_bytes, from_staged, args.key_dim);
+            }
+            UNROLL for (uint i = 0; i < M / 2; i++) x[i] = query_four(q + queries[i], from_staged, args.key_dim);
             for (uint d = 0; d < args.key_dim; d += 64) {
-                stage_eight(k, staged + tid / 4 * key_stride + from_key);
-                stage_eight(k + 8, staged + tid / 4 * key_stride + from_key + 32);
-                UNROLL for (uint i = 0; i < some; i += 4) {
-                    store_four(staged + (64 + tid / per_query) * key_stride + from_query + i, x[i], x[i + 1], x[i + 2], x[i + 3]);
-                }
+                UNROLL for (uint i = 0; i < 4; i++) stage_four(P::values(k[i]), staged + (own + 16 * i) * key_stride + from_staged);
+                UNROLL for (uint i = 0; i < M / 2; i++) stage_four(x[i], staged + (64 + own + 16 * i) * key_stride + from_staged);
                 threadgroup_barrier(mem_flags::mem_threadgroup);
                 if (d + 64 < args.key_dim) {
-                    read_eight<P>(key, d + 64 + from_key, args.key_dim, k);
-                    read_eight<P>(key, d + 96 + from_key, args.key_dim, k + 8);
-                    read_query<some>(query, d + 64 + from_query, args.key_dim, x);
+                    UNROLL for (uint i = 0; i < 4; i++) k[i] = P::fetch(keys + ulong(own_rows[i]) * key_bytes, d + 64 + from_staged, args.key_dim);
+                    UNROLL for (uint i = 0; i < M / 2; i++) x[i] = query_four(q + queries[i], d + 64 + from_staged, args.key_dim);
                 }
                 UNROLL for (uint i = 0; i < 64; i += 32) {
                     uint at = i + 8 * part;
@@ -213,10 +183,11 @@ kernel void attention_tile(
                 }
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
-            // Values: each simdgroup adds up 8·mine dimensions of the values. A lane stages 16
-            // values of a key at a time, and reads the next ones while those before are multiplied.
-            threadgroup float* own = staged + simdgroup * deep * value_stride;
-            uint from_value = simdgroup * mine * 8 + lane / deep * 16;
+            // Values: each simdgroup adds up 8·mine dimensions of the values. A lane stages four
+            // values of four keys at a time, and reads the next ones while those before are
+            // multiplied.
+            threadgroup float* own_values = staged + simdgroup * deep * value_stride;
+            uint own_key = lane / across, from_value = lane % across * 4, first_value = simdgroup * mine * 8;
             for (uint block = 0; block < blocks; block++) {
                 UNROLL for (uint m = 0; m < M; m++) {
                     float f = by[block * pairs + 8 * m + r];
@@ -224,27 +195,25 @@ kernel void attention_tile(
                         UNROLL for (uint j = 0; j < 2; j++) sums[m][c].thread_elements()[j] *= f;
                     }
                 }
-                device const uchar* row = values + ulong(rows[32 * block + lane % deep]) * value_bytes;
-                float v[16];
-                UNROLL for (uint i = 0; i < 16; i += 8) read_eight<P>(row, from_value + i, args.value_dim, v + i);
+                typename P::Four v[4];
+                UNROLL for (uint i = 0; i < 4; i++) v[i] = P::fetch(values + ulong(rows[32 * block + i * deep / 4 + own_key]) * value_bytes, first_value + from_value, args.value_dim);
                 for (uint from = 0; from < 32; from += deep) {
                     threadgroup const float* weights = scores + 32 * block + from;
                     UNROLL for (uint c = 0; c < mine; c += wide) {
                         simdgroup_barrier(mem_flags::mem_threadgroup);
-                        UNROLL for (uint i = 0; i < 16; i += 8) stage_eight(v + i, own + lane % deep * value_stride + lane / deep * 16 + i);
+                        UNROLL for (uint i = 0; i < 4; i++) stage_four(P::values(v[i]), own_values + (i * deep / 4 + own_key) * value_stride + from_value);
                         simdgroup_barrier(mem_flags::mem_threadgroup);
-                        if (c + wide < mine) {
-                            UNROLL for (uint i = 0; i < 16; i += 8) read_eight<P>(row, from_value + 8 * (c + wide) + i, args.value_dim, v + i);
-                        } else if (from + deep < 32) {
-                            row = values + ulong(rows[32 * block + from + deep + lane % deep]) * value_bytes;
-                            UNROLL for (uint i = 0; i < 16; i += 8) read_eight<P>(row, from_value + i, args.value_dim, v + i);
+                        uint next = c + wide < mine ? from : from + deep;
+                        if (next < 32) {
+                            uint d = first_value + (c + wide < mine ? 8 * (c + wide) : 0) + from_value;
+                            UNROLL for (uint i = 0; i < 4; i++) v[i] = P::fetch(values + ulong(rows[32 * block + next + i * deep / 4 + own_key]) * value_bytes, d, args.value_dim);
                         }
                         if ((simdgroup * mine + c) * 8 < args.value_dim) {
                             for (uint k = 0; k < deep; k += 8) {
                                 simdgroup_float8x8 a[M], b;
                                 UNROLL for (uint m = 0; m < M; m++) simdgroup_load(a[m], weights + 8 * m * score_stride + k, score_stride);
                                 UNROLL for (uint i = 0; i < wide; i++) {
-                                    simdgroup_load(b, own + k * value_stride + 8 * i, value_stride);
+                                    simdgroup_load(b, own_values + k * value_stride + 8 * i, value_stride);
                                     UNROLL for (uint m = 0; m < M; m++) simdgroup_multiply_accumulate(sums[m][c + i], a[m], b, sums[m][c + i]);
                                 }
                             }

@@ -6,6 +6,9 @@
 //   row_bytes(dims)            bytes of a row
 //   at(row, d)                 value d
 //   four(row, d)               values d to d+3; d is a multiple of 4
+//   Four                       what fetch reads of four values
+//   fetch(row, d, n)           reads values d to d+3 of a row of n; past its end they are zeros
+//   values(four)               the values that fetch has read
 //   store(row, src, dims, ...) called by a whole simdgroup
 #include "bits.h"
 #include "slots.h"
@@ -14,7 +17,19 @@
 // aligned like a vector.
 CONSTANT(uint, aligned_pages, 0)
 
-struct PageF32 {
+// Evaluated is a base of types whose values are computed when they are fetched.
+template <typename P>
+struct Evaluated {
+    typedef float4 Four;
+    static inline Four fetch(device const uchar* row, uint d, uint n) {
+        if (d + 4 <= n) return P::four(row, d);
+        if (aligned_pages != 0 || d >= n) return float4(0.0f);
+        return float4(P::at(row, d), d + 1 < n ? P::at(row, d + 1) : 0.0f, d + 2 < n ? P::at(row, d + 2) : 0.0f, 0.0f);
+    }
+    static inline float4 values(Four four) { return four; }
+};
+
+struct PageF32 : Evaluated<PageF32> {
     static inline uint row_bytes(uint dims) { return 4 * dims; }
     static inline float at(device const uchar* row, uint d) { return ((device const float*)row)[d]; }
     static inline float4 four(device const uchar* row, uint d) {
@@ -31,12 +46,21 @@ struct PageF16 {
     static inline float4 four(device const uchar* row, uint d) {
         return aligned_pages != 0 ? float4(half4(*(device const half4*)(row + 2 * d))) : float4(half4(*(device const packed_half4*)(row + 2 * d)));
     }
+    // Four are bits, since a conversion would have to wait for the values.
+    typedef uint2 Four;
+    static inline uint bits(device const uchar* row, uint d, uint n) { return d < n ? ((device const ushort*)row)[d] : 0; }
+    static inline Four fetch(device const uchar* row, uint d, uint n) {
+        if (aligned_pages != 0) return d + 4 <= n ? uint2(*(device const uint2*)(row + 2 * d)) : uint2(0u);
+        return uint2(bits(row, d, n) | bits(row, d + 1, n) << 16, bits(row, d + 2, n) | bits(row, d + 3, n) << 16);
+    }
+    static inline float half_of(uint bits) { return float(as_type<half>(ushort(bits & 0xffff))); }
+    static inline float4 values(Four four) { return float4(half_of(four.x), half_of(four.x >> 16), half_of(four.y), half_of(four.y >> 16)); }
     static inline void store(device uchar* row, device const float* src, uint dims, uint lane) {
         for (uint d = lane; d < dims; d += 32) ((device half*)row)[d] = half(src[d]);
     }
 };
 
-struct PageQ8_0 {
+struct PageQ8_0 : Evaluated<PageQ8_0> {
     static inline uint row_bytes(uint dims) { return dims / 32 * 34; }
     static inline float at(device const uchar* row, uint d) {
         device const uchar* b = row + d / 32 * 34;
@@ -59,7 +83,7 @@ struct PageQ8_0 {
     }
 };
 
-struct PageQ4_0 {
+struct PageQ4_0 : Evaluated<PageQ4_0> {
     static inline uint row_bytes(uint dims) { return dims / 32 * 18; }
     static inline float at(device const uchar* row, uint d) {
         device const uchar* b = row + d / 32 * 18;

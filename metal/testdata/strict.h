@@ -29,6 +29,16 @@ typedef ushort packed_ushort2 __attribute__((ext_vector_type(2), aligned(2)));
 typedef ushort ushort4 __attribute__((ext_vector_type(4)));
 typedef uint uint4 __attribute__((ext_vector_type(4)));
 typedef ushort ushort2 __attribute__((ext_vector_type(2)));
+struct uint2 {
+    uint x, y;
+    uint2() = default;
+    uint2(uint v) : x(v), y(v) {}
+    uint2(uint a, uint b) : x(a), y(b) {}
+    uint2(const uint2&) = default;
+    uint2& operator=(const uint2&) = default;
+    uint2(device const uint2& v) : x(v.x), y(v.y) {}
+    uint operator[](uint i) const { return i == 0 ? x : y; }
+};
 struct float2 {
     float x, y;
     float2(float a, float b) : x(a), y(b) {}
