@@ -42,6 +42,7 @@ type byAlignment struct {
 	aligned    Pipeline
 	file, name string
 	kind       gguf.Type
+	in         int      // length of a row of weights
 	constants  []uint32 // after the first one, which is the alignment
 }
 
@@ -50,7 +51,7 @@ func alignedRows(x compute.Tensor) bool { return x.Offset%4 == 0 && (x.Stride%4 
 // pipeline returns the pipeline for rows of activations. matrix is the number of values between the
 // activations of one matrix and of the next.
 func (k *byAlignment) pipeline(p *portable, x compute.Tensor, matrix int) Pipeline {
-	return k.choose(p, alignedRows(x) && matrix%4 == 0)
+	return k.choose(p, alignedRows(x) && matrix%4 == 0 && k.in%4 == 0)
 }
 
 func (k *byAlignment) choose(p *portable, aligned bool) Pipeline {
@@ -72,9 +73,19 @@ func (c compiled) groups(out int) int {
 }
 
 // grid returns the grid of a kernel with the given number of threadgroups for the weights. The
-// parameter rows is the number of rows of activations.
-func (c compiled) grid(groups, rows int) grid {
-	return grid{x: groups, y: (rows + c.inputs - 1) / c.inputs, simdgroups: c.simdgroups}
+// parameter rows is the number of rows of activations, n the number of values of a row.
+func (c compiled) grid(groups, rows, n int) grid {
+	return grid{x: groups, y: (rows + c.inputs - 1) / c.inputs, simdgroups: c.simdgroups, shared: c.room(n)}
+}
+
+// room returns the bytes of threadgroup memory for rows of n activations, of which several are
+// staged there.
+func (c compiled) room(n int) int {
+	const eight = 16 * strands // values of the chunks that are staged together
+	if c.inputs == 1 && n > stagedRow {
+		return 16
+	}
+	return 4 * c.inputs * min((n+eight-1)/eight*eight, stagedFloats/c.inputs)
 }
 
 // forRows returns the kernel with the fewest inputs that processes all rows at once. If there is
@@ -244,15 +255,15 @@ func (m *maker) pipeline(file, name string, values ...uint32) (p Pipeline) {
 
 // byAlignment returns a kernel with its pipeline for aligned rows of activations. The values are
 // those of the function constants after the first one.
-func (m *maker) byAlignment(file, name string, kind gguf.Type, values ...uint32) byAlignment {
-	return byAlignment{m.pipeline(file, name, append([]uint32{1}, values...)...), file, name, kind, values}
+func (m *maker) byAlignment(file, name string, kind gguf.Type, in int, values ...uint32) byAlignment {
+	return byAlignment{m.pipeline(file, name, append([]uint32{1}, values...)...), file, name, kind, in, values}
 }
 
 // few returns the kernel for few rows that the geometry chooses. The number of simdgroups is
 // limited to what the device allows.
 func (m *maker) few(file, kernel string, w weightShape, inputs int) compiled {
 	c := m.set.geometry.find(kernel, w.kind, w.in, w.out, inputs)
-	k := m.byAlignment(file, instance(kernel, w.kind, c.Rows, inputs), w.kind)
+	k := m.byAlignment(file, instance(kernel, w.kind, c.Rows, inputs), w.kind, w.in)
 	return compiled{c.Rows, inputs, min(c.Simdgroups, m.simdgroups(k.aligned)), k}
 }
 
@@ -278,7 +289,7 @@ func (m *maker) tiles(file, kernel string, w weightShape) tiled {
 	c := m.set.geometry.find(kernel, w.kind, w.in, w.out, 0)
 	made := tiled{rows: c.Rows, inputs: c.Inputs, from: c.From, tiles: c.Tiles}
 	for m.err == nil {
-		made.byAlignment = m.byAlignment(file, kernel+"_"+w.kind.String(), w.kind, flag(m.set.plainTiles), uint32(made.rows), uint32(made.inputs))
+		made.byAlignment = m.byAlignment(file, kernel+"_"+w.kind.String(), w.kind, w.in, flag(m.set.plainTiles), uint32(made.rows), uint32(made.inputs))
 		limit := m.simdgroups(made.aligned)
 		switch {
 		case made.simdgroups() <= limit:

@@ -100,7 +100,7 @@ func (k *kernelSet) forPages(t gguf.Type) (*pageKernels, error) {
 func (m *maker) attention(template *attentionTemplate, t gguf.Type) (list []attentionKernel) {
 	for _, a := range template.instances {
 		name, _ := template.instance(a, t)
-		a.byAlignment = m.byAlignment(template.file, name, t)
+		a.byAlignment = m.byAlignment(template.file, name, t, 0)
 		a.fits = m.simdgroups(a.aligned) >= attentionGroups
 		list = append(list, a)
 	}

@@ -103,10 +103,10 @@ func (o *gatedExperts) portable(p *portable) {
 	biases := [2]Binding{bind(e.GateBias, at(o.x)), bind(e.UpBias, at(o.x))}
 	if o.dst.Rows == 1 {
 		k, routing := forRows(w.kernels.gatedExperts, 1), at(o.routing)
-		g, logits, logitBias := grid{x: k.groups(widest), y: int(a.slots), simdgroups: k.simdgroups, shared: 16}, routing, routing
+		g, logits, logitBias := grid{x: k.groups(widest), y: int(a.slots), simdgroups: k.simdgroups, shared: k.room(w.in)}, routing, routing
 		if r, ok := o.prior.(*route); ok {
 			a.chooses, a.route = 1, r.routeArgs()
-			g.shared, routing, logits = k.simdgroups*r.choiceBytes(), into(o.routing), at(r.logits(p, 1))
+			g.shared, routing, logits = g.shared+k.simdgroups*r.choiceBytes(), into(o.routing), at(r.logits(p, 1))
 			logitBias = bind(r.bias, logits)
 		}
 		record(p.step, "gated_experts", k.pipeline(p, o.x, 0), g, &a, weights[0], weights[1], weights[2], weights[3], at(o.x), routing, routing, routing, into(o.dst),
@@ -121,7 +121,7 @@ func (o *gatedExperts) portable(p *portable) {
 				return
 			}
 			k := forRows(w.kernels.gatedExperts, c.key.tile)
-			record(p.step, "gated_experts", k.pipeline(p, o.x, 0), grid{x: k.groups(widest), y: c.count, simdgroups: k.simdgroups, shared: 16}, &a,
+			record(p.step, "gated_experts", k.pipeline(p, o.x, 0), grid{x: k.groups(widest), y: c.count, simdgroups: k.simdgroups, shared: k.room(w.in)}, &a,
 				weights[0], weights[1], weights[2], weights[3], x, routing, c.choices, c.tiles, into(o.dst.Span(from, to)), biases[0], biases[1], routing, routing)
 		})
 	}
@@ -167,7 +167,7 @@ func (o *expertsAdd) portable(p *portable) {
 				record(p.step, "experts_down", k.pipeline(p, o.h, 0), k.grid(w.out, k.rows, c.count*choicesTile), &a, down, sharedDown, h, c.choices, c.tiles, c.rest, bias)
 			} else {
 				k := forRows(w.kernels.expertsDown, c.key.tile)
-				record(p.step, "experts_down", k.pipeline(p, o.h, 0), grid{x: k.groups(w.out), y: c.count, simdgroups: k.simdgroups}, &a, down, sharedDown, h, c.choices, c.tiles, c.rest, bias)
+				record(p.step, "experts_down", k.pipeline(p, o.h, 0), grid{x: k.groups(w.out), y: c.count, simdgroups: k.simdgroups, shared: k.room(max(w.in, int(a.sharedN)))}, &a, down, sharedDown, h, c.choices, c.tiles, c.rest, bias)
 			}
 			record(p.step, "experts_add", p.kernels.weighExperts, byColumn(w.out, to-from), &by, c.rest, at(o.routing.Span(from, to)), into(o.dst.Span(from, to)))
 		})

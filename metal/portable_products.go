@@ -82,7 +82,7 @@ func (p *portable) productFew(name string, dst, x compute.Tensor, ws []compute.W
 	a.n, a.rowBytes, a.rows = uint32(first.in), uint32(first.rowBytes), uint32(dst.Rows)
 	a.xStride, a.dstStride = uint32(x.Stride), uint32(dst.Stride)
 	a.out, a.groups0, a.groups1 = out, uint32(groups[0]), uint32(groups[1])
-	g := k.grid(groups[0]+groups[1]+groups[2], dst.Rows)
+	g := k.grid(groups[0]+groups[1]+groups[2], dst.Rows, first.in)
 	g.z, g.concurrent = first.matrices, concurrent
 	record(p.step, name, k.pipeline(p, x, int(a.xMatrix)), g, &a, bound[0], bound[1], bound[2], at(x), into(dst))
 }
@@ -135,7 +135,7 @@ func (o *gatedProduct) portable(p *portable) {
 		n: uint32(w.in), rowBytes: uint32(w.rowBytes), rows: uint32(o.dst.Rows), xStride: uint32(o.x.Stride), dstStride: uint32(o.dst.Stride),
 		out: uint32(w.out), activation: uint32(o.activation),
 	}
-	record(p.step, "gated_product", k.pipeline(p, o.x, 0), k.grid(k.groups(w.out), o.dst.Rows), &a,
+	record(p.step, "gated_product", k.pipeline(p, o.x, 0), k.grid(k.groups(w.out), o.dst.Rows, w.in), &a,
 		bind(o.gate, Binding{}), bind(o.up, Binding{}), at(o.x), into(o.dst))
 }
 
@@ -188,7 +188,7 @@ func (o *absorb) portable(p *portable) {
 		nope: uint32(w.in), latent: uint32(w.out), dims: uint32(dims), rowBytes: uint32(w.rowBytes), rows: uint32(o.dst.Rows),
 		qStride: uint32(o.q.Stride), dstStride: uint32(o.dst.Stride), groups: uint32(groups),
 	}
-	g := k.grid(groups+1, o.dst.Rows)
-	g.z, g.concurrent = w.matrices, tiles
+	g := k.grid(groups+1, o.dst.Rows, w.in)
+	g.z, g.concurrent, g.shared = w.matrices, tiles, 0 // nothing is staged
 	record(p.step, "absorb", k.pipeline(p, o.q, w.in+dims), g, &a, Binding{Buffer: w.buffer}, at(o.q), Binding{Buffer: o.rope.buffer}, p.slotMapping, into(o.dst))
 }

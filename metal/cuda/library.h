@@ -6,6 +6,14 @@ namespace metal {
 
 template <class To, class From> inline To as_type(From v) { return reinterpret_cast<const To&>(v); }
 
+// masked_or returns bits & mask | high. NVRTC makes two instructions of the expression.
+inline uint masked_or(uint bits, uint mask, uint high) {
+    uint v;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(v) : "r"(bits), "r"(mask), "r"(high));
+    return v;
+}
+#define MASKED_OR(bits, mask, high) masked_or(bits, mask, high)
+
 inline float exp(float x) { return ::expf(x); }
 inline float log(float x) { return ::logf(x); }
 inline float sqrt(float x) { return ::sqrtf(x); }

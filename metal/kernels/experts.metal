@@ -25,9 +25,13 @@ inline Chosen<N> choices_of(device const uint* choices, device const ExpertTile*
 template <uint N>
 struct Gathered {
     device const float* x;
+    uint count;
     uint at[N];
     template <typename W>
     void load(uint j, uint c, uint n, thread float* v) const { load_inputs<W>(x + at[j], c, n, v); }
+    template <typename W>
+    void prepare(uint) const {}
+    device const float* row(uint j) const { return x + at[j]; }
 };
 
 // gated_experts writes the activations of gate·x and up·x of the choices of an expert. The results
@@ -53,6 +57,7 @@ kernel void gated_experts(
     constant ExpertArgs& args [[buffer(13)]],
     threadgroup float* shared [[threadgroup(0)]],
     uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]]) {
@@ -75,11 +80,9 @@ kernel void gated_experts(
         c.count = 1;
         c.own[0] = group.y;
     }
+    if (c.count == 0) return;
     bool routed = c.expert < args.experts;
-    uint first = (group.x * simdgroups + simdgroup) * teams * R, out = routed ? args.out : args.shared_out;
-    if (c.count == 0 || first >= out) return;
-    first = own_rows(first, lane, R);
-    uint own = min(first, out - 1);
+    uint out = routed ? args.out : args.shared_out, first = own_rows((group.x * simdgroups + simdgroup) * teams * R, lane, R), own = min(first, out - 1);
     ulong at = own;
     if (routed) {
         at += ulong(c.expert) * out;
@@ -89,15 +92,28 @@ kernel void gated_experts(
     }
     Gathered<N> rows;
     rows.x = x;
+    rows.count = c.count;
     UNROLL for (uint j = 0; j < N; j++) rows.at[j] = c.own[j] / args.slots * args.x_stride;
-    float g[R * N], u[R * N];
-    products<W, R, N>(gate + at * args.row_bytes, args.row_bytes, out - own, rows, args.n, lane, g);
-    products<W, R, N>(up + at * args.row_bytes, args.row_bytes, out - own, rows, args.n, lane, u);
+    float sums[2 * R * N];
+    gate += at * args.row_bytes;
+    up += at * args.row_bytes;
+    if (N > 1) {
+        staged_products<W, 2, R, N>(gate, up, args.row_bytes, out - own, rows, args.n, shared, tid, simdgroups * 32, lane, sums);
+    } else if (args.n <= STAGED_ROW) {
+        threadgroup float* staged = shared + (args.chooses != 0 ? simdgroups * 2 * (args.used + args.experts) : 0);
+        StagedRow row = {x + rows.at[0], staged, tid, simdgroups * 32, false};
+        products<W, R, N>(gate, args.row_bytes, out - own, row, args.n, lane, sums);
+        row.staged = true;
+        products<W, R, N>(up, args.row_bytes, out - own, row, args.n, lane, sums + R * N);
+    } else {
+        products<W, R, N>(gate, args.row_bytes, out - own, rows, args.n, lane, sums);
+        products<W, R, N>(up, args.row_bytes, out - own, rows, args.n, lane, sums + R * N);
+    }
     UNROLL for (uint i = 0; i < R * N; i++) {
         uint r = i / N, j = i % N;
         if (lane % strands == i % strands && first + r < out && j < c.count) {
             bool biased = args.biased != 0 && routed;
-            float a = biased ? g[i] + gate_bias[at + r] : g[i], b = biased ? u[i] + up_bias[at + r] : u[i];
+            float a = biased ? sums[i] + gate_bias[at + r] : sums[i], b = biased ? sums[R * N + i] + up_bias[at + r] : sums[R * N + i];
             dst[c.own[j] / args.slots * args.dst_stride + c.own[j] % args.slots * args.out + first + r] = activate(args.activation, a, b);
         }
     }
@@ -115,22 +131,24 @@ kernel void experts_down(
     device float* dst [[buffer(5)]],
     device const float* bias [[buffer(6)]],
     constant ExpertArgs& args [[buffer(7)]],
+    threadgroup float* shared [[threadgroup(0)]],
     uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]]) {
     Chosen<N> c = choices_of<N>(choices, tiles, group.y);
-    uint first = (group.x * simdgroups + simdgroup) * teams * R;
-    if (c.count == 0 || first >= args.out) return;
+    if (c.count == 0) return;
     bool routed = c.expert < args.experts;
-    first = own_rows(first, lane, R);
-    uint own = min(first, args.out - 1), n = routed ? args.n : args.shared_n, row_bytes = routed ? args.row_bytes : args.shared_row_bytes;
+    uint first = own_rows((group.x * simdgroups + simdgroup) * teams * R, lane, R), own = min(first, args.out - 1), n = routed ? args.n : args.shared_n, row_bytes = routed ? args.row_bytes : args.shared_row_bytes;
     ulong at = routed ? ulong(c.expert) * args.out + own : own;
     Gathered<N> rows;
     rows.x = h;
+    rows.count = c.count;
     UNROLL for (uint j = 0; j < N; j++) rows.at[j] = c.own[j] / args.slots * args.x_stride + c.own[j] % args.slots * args.n;
     float sums[R * N];
-    products<W, R, N>((routed ? down : shared_down) + at * row_bytes, row_bytes, args.out - own, rows, n, lane, sums);
+    device const uchar* w = (routed ? down : shared_down) + at * row_bytes;
+    staged_products<W, 1, R, N>(w, w, row_bytes, args.out - own, rows, n, shared, tid, simdgroups * 32, lane, sums);
     UNROLL for (uint i = 0; i < R * N; i++) {
         uint r = i / N, j = i % N;
         if (lane % strands == i % strands && first + r < args.out && j < c.count) {

@@ -26,7 +26,9 @@ kernel void product(
     device const float* x [[buffer(3)]],
     device float* dst [[buffer(4)]],
     constant ProductArgs& args [[buffer(5)]],
+    threadgroup float* shared [[threadgroup(0)]],
     uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]]) {
@@ -45,16 +47,22 @@ kernel void product(
             out = args.out2;
         }
     }
-    first = (first * simdgroups + simdgroup) * teams * R;
-    if (first >= out) return;
-    first = own_rows(first, lane, R);
+    first = own_rows((first * simdgroups + simdgroup) * teams * R, lane, R);
     uint row = group.y * N, at = min(first, out - 1);
     x += group.z * args.x_matrix + row * args.x_stride;
     dst += row * args.dst_stride;
     w += (ulong(group.z) * out + at) * args.row_bytes;
 
     float sums[R * N];
-    products<W, R, N>(w, args.row_bytes, out - at, x, args.x_stride, args.rows - row, args.n, lane, sums);
+    if (N > 1) {
+        Rows rows = {x, args.x_stride, args.rows - row};
+        staged_products<W, 1, R, N>(w, w, args.row_bytes, out - at, rows, args.n, shared, tid, simdgroups * 32, lane, sums);
+    } else if (args.n <= STAGED_ROW) {
+        StagedRow row = {x, shared, tid, simdgroups * 32, false};
+        products<W, R, N>(w, args.row_bytes, out - at, row, args.n, lane, sums);
+    } else {
+        products<W, R, N>(w, args.row_bytes, out - at, x, args.x_stride, args.rows - row, args.n, lane, sums);
+    }
     UNROLL for (uint i = 0; i < R * N; i++) {
         uint r = i / N, j = i % N;
         if (lane % strands == i % strands && first + r < out && row + j < args.rows) {
@@ -83,25 +91,34 @@ kernel void gated_product(
     device const float* x [[buffer(2)]],
     device float* dst [[buffer(3)]],
     constant GatedArgs& args [[buffer(4)]],
+    threadgroup float* shared [[threadgroup(0)]],
     uint3 group [[threadgroup_position_in_grid]],
+    uint tid [[thread_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]]) {
     uint row = group.y * N;
     x += row * args.x_stride;
-    uint first = (group.x * simdgroups + simdgroup) * teams * R;
-    if (first >= args.out) return;
-    first = own_rows(first, lane, R);
-    uint own = min(first, args.out - 1);
+    uint first = own_rows((group.x * simdgroups + simdgroup) * teams * R, lane, R), own = min(first, args.out - 1);
     dst += row * args.dst_stride + first;
     ulong at = ulong(own) * args.row_bytes;
 
-    float g[R * N], u[R * N];
-    products<W, R, N>(gate + at, args.row_bytes, args.out - own, x, args.x_stride, args.rows - row, args.n, lane, g);
-    products<W, R, N>(up + at, args.row_bytes, args.out - own, x, args.x_stride, args.rows - row, args.n, lane, u);
+    float sums[2 * R * N];
+    if (N > 1) {
+        Rows rows = {x, args.x_stride, args.rows - row};
+        staged_products<W, 2, R, N>(gate + at, up + at, args.row_bytes, args.out - own, rows, args.n, shared, tid, simdgroups * 32, lane, sums);
+    } else if (args.n <= STAGED_ROW) {
+        StagedRow row = {x, shared, tid, simdgroups * 32, false};
+        products<W, R, N>(gate + at, args.row_bytes, args.out - own, row, args.n, lane, sums);
+        row.staged = true;
+        products<W, R, N>(up + at, args.row_bytes, args.out - own, row, args.n, lane, sums + R * N);
+    } else {
+        products<W, R, N>(gate + at, args.row_bytes, args.out - own, x, args.x_stride, args.rows - row, args.n, lane, sums);
+        products<W, R, N>(up + at, args.row_bytes, args.out - own, x, args.x_stride, args.rows - row, args.n, lane, sums + R * N);
+    }
     UNROLL for (uint i = 0; i < R * N; i++) {
         uint r = i / N, j = i % N;
-        if (lane % strands == i % strands && first + r < args.out && row + j < args.rows) dst[j * args.dst_stride + r] = activate(args.activation, g[i], u[i]);
+        if (lane % strands == i % strands && first + r < args.out && row + j < args.rows) dst[j * args.dst_stride + r] = activate(args.activation, sums[i], sums[R * N + i]);
     }
 }
 

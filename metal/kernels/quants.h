@@ -8,12 +8,17 @@
 //   unpack(packed, c, w) writes the chunk's 16 weights to w, in the order of the sum
 //   at(c, i)             position in the row at which weights 4i to 4i+3 of chunk c begin
 // Kernels fetch chunks before they unpack those that they have fetched before, so that they do not
-// wait for memory.
+// wait for memory. So fetch computes nothing with what it reads: a conversion would wait for it.
 // If a chunk extends past the end of a row, its weights past the end are zeros. This occurs only in
 // types without blocks.
 #include "bits.h"
 
 constant uint strands = ALL_STRANDS;
+
+// ALIGNED_FLOATS is whether rows of floats are known to be aligned to 16 bytes.
+#if !defined(ALIGNED_FLOATS)
+#define ALIGNED_FLOATS false
+#endif
 
 inline void put(float4 v, thread float* w) {
     w[0] = v.x;
@@ -64,7 +69,9 @@ struct F32 : Plain<F32> {
     enum { bytes = 4 };
     static inline void read(device const uchar* row, uint c, uint n, thread float* w) {
         device const float* p = (device const float*)row + 16 * c;
-        if (16 * c + 16 <= n) {
+        if (ALIGNED_FLOATS) {
+            UNROLL for (uint i = 0; i < 16; i += 4) put(16 * c + i < n ? float4(*(device const float4*)(p + i)) : float4(0.0f), w + i);
+        } else if (16 * c + 16 <= n) {
             UNROLL for (uint i = 0; i < 16; i += 4) put(float4(*(device const packed_float4*)(p + i)), w + i);
         } else {
             UNROLL for (uint i = 0; i < 16; i++) w[i] = 16 * c + i < n ? p[i] : 0.0f;
@@ -127,13 +134,14 @@ struct Q4_0 {
 
 // nibbles unpacks 16 four-bit numbers in the order of blocks of 32: d·q+m for the low halves of
 // bytes, then e·q+k for the high halves.
-inline void nibbles(ushort4 q, float d, float m, float e, float k, thread float* w) {
+inline void nibbles(uint2 q, float d, float m, float e, float k, thread float* w) {
     float d8 = d * by_256, e4 = e * by_16, e12 = e * by_4096;
     UNROLL for (uint i = 0; i < 4; i++) {
-        w[2 * i] = fma(d, number(q[i], 0xf, 0), m);
-        w[2 * i + 1] = fma(d8, number(q[i], 0xf00, 0), m);
-        w[2 * i + 8] = fma(e4, number(q[i], 0xf0, 0), k);
-        w[2 * i + 9] = fma(e12, number(q[i], 0xf000, 0), k);
+        uint four = q[i / 2] >> (16 * (i % 2));
+        w[2 * i] = fma(d, number(four, 0xf, 0), m);
+        w[2 * i + 1] = fma(d8, number(four, 0xf00, 0), m);
+        w[2 * i + 8] = fma(e4, number(four, 0xf0, 0), k);
+        w[2 * i + 9] = fma(e12, number(four, 0xf000, 0), k);
     }
 }
 
@@ -142,7 +150,7 @@ struct Q4_1 : Unfetched<Q4_1> {
     static inline void read(device const uchar* row, uint c, uint, thread float* w) {
         device const uchar* b = row + ulong(c / 2) * 20;
         float d = read_half(b), m = read_half(b + 2);
-        nibbles(read_8(b + 4 + 8 * (c & 1)), d, m, d, m, w);
+        nibbles(uint2(read_4(b + 4 + 8 * (c & 1)), read_4(b + 8 + 8 * (c & 1))), d, m, d, m, w);
     }
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
 };
@@ -228,11 +236,11 @@ struct Q4_K {
     enum { block = 256, bytes = 144 };
     struct Packed {
         KHead head;
-        ushort4 q;
+        uint2 q;
     };
     static inline Packed fetch(device const uchar* row, uint c, uint) {
         device const uchar* b = row + ulong(c / 16) * 144;
-        return Packed{read_head(b), *(device const ushort4*)(b + 16 + 8 * (c % 16))};
+        return Packed{read_head(b), *(device const uint2*)(b + 16 + 8 * (c % 16))};
     }
     static inline void unpack(thread const Packed& p, uint c, thread float* w) {
         float4 s = p.head.scales(c % 16 / 4);
@@ -245,19 +253,19 @@ struct Q5_K {
     enum { block = 256, bytes = 176 };
     struct Packed {
         KHead head;
-        ushort4 high, q;
+        uint2 high, q;
     };
     static inline Packed fetch(device const uchar* row, uint c, uint) {
         device const uchar* b = row + ulong(c / 16) * 176;
-        return Packed{read_head(b), *(device const ushort4*)(b + 16 + 8 * (c & 3)), *(device const ushort4*)(b + 48 + 8 * (c % 16))};
+        return Packed{read_head(b), *(device const uint2*)(b + 16 + 8 * (c & 3)), *(device const uint2*)(b + 48 + 8 * (c % 16))};
     }
     static inline void unpack(thread const Packed& p, uint c, thread float* w) {
         uint j = c % 16 / 4;
         float4 s = p.head.scales(j);
         UNROLL for (uint i = 0; i < 8; i++) {
-            uint bits = p.high[i / 2] >> (2 * j);
-            w[i] = fma(s.x, five(p.q[i / 2], 8 * (i & 1), bits, 8 * (i & 1), 0), s.y);
-            w[i + 8] = fma(s.z, five(p.q[i / 2], 8 * (i & 1) + 4, bits, 8 * (i & 1) + 1, 0), s.w);
+            uint bits = p.high[i / 4] >> (2 * j), at = 8 * (i % 4);
+            w[i] = fma(s.x, five(p.q[i / 4], at, bits, at, 0), s.y);
+            w[i + 8] = fma(s.z, five(p.q[i / 4], at + 4, bits, at + 1, 0), s.w);
         }
     }
     static inline uint at(uint c, uint i) { return k_at(c, i); }
