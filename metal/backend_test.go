@@ -61,13 +61,15 @@ func tilesFrom(rows int) (g metal.Geometry) {
 	return g
 }
 
-// wide is tilesFrom for tiles of 64 by 64, and of 16 pairs of attention.
-func wide(rows int) (g metal.Geometry) {
+// other is tilesFrom for other sizes of tiles than those of the default.
+func other(rows int) (g metal.Geometry) {
 	for _, c := range tilesFrom(rows) {
-		if c.Kernel == metal.ProductTile || c.Kernel == metal.GatedTile {
-			c.Rows, c.Inputs = 64, 64
-		}
-		if c.Kernel == metal.AttentionTile {
+		switch c.Kernel {
+		case metal.ProductTile, metal.GatedTile:
+			c.Rows, c.Inputs = 32, 16
+		case metal.ExpertGatedTile, metal.ExpertDownTile:
+			c.Rows = 32
+		case metal.AttentionTile:
 			c.Rows = 16
 		}
 		g = append(g, c)
@@ -92,9 +94,9 @@ func TestConformance(t *testing.T) {
 	}{
 		{"release", metal.Options{}, emulator.Options{}},
 		{"tiles", metal.Options{Geometry: few}, emulator.Options{}},
-		{"wide tiles, dedicated memory", metal.Options{Geometry: wide(2)}, emulator.Options{Discrete: true}},
+		{"other tiles, dedicated memory", metal.Options{Geometry: other(2)}, emulator.Options{Discrete: true}},
 		{"debug, dedicated memory", metal.Options{Mode: metal.Debug}, emulator.Options{Discrete: true, Seed: 3}},
-		{"plain tiles", metal.Options{Geometry: wide(2), PlainTiles: true}, emulator.Options{}},
+		{"plain tiles", metal.Options{Geometry: other(2), PlainTiles: true}, emulator.Options{}},
 		{"debug, shuffled", metal.Options{Mode: metal.Debug}, emulator.Options{Seed: 1}},
 		{"tiles, debug, shuffled", metal.Options{Mode: metal.Debug, Geometry: few}, emulator.Options{Seed: 2}},
 	} {

@@ -24,7 +24,8 @@ const (
 
 	stagedFloats = 8192 // activations in threadgroup memory of a product of several rows
 	stagedRow    = 2048 // the longest row of activations that a product of one row stages there
-	tileStride   = 36   // floats per row of a tile in threadgroup memory
+	tileGroups   = 4    // simdgroups of a tile
+	tileStride   = 20   // floats per row of 16 activations of a tile in threadgroup memory
 	choicesTile  = 32   // choices per tile of experts
 	groupThreads = 512  // threads of group_experts (expert_tiles.metal)
 
@@ -41,7 +42,7 @@ const (
 var portableConstants = map[string]any{
 	"EMBED_THREADS": embedThreads, "COPY_THREADS": copyThreads, "CAPPED_VALUES": cappedValues, "TOP_THREADS": topThreads, "DRAW_THREADS": drawThreads, "CHOOSE_THREADS": chooseThreads, "DRAW_BUCKETS": drawBuckets,
 	"DRAW_PART": compute.DrawPart, "DRAW_HIGHEST": drawHighest, "DRAW_ALL": drawAll, "DRAW_SOME": drawSome, "DRAW_GIVEN": drawGiven, "SPLIT_KEYS": splitKeys,
-	"ALL_STRANDS": strands, "STAGED_FLOATS": stagedFloats, "STAGED_ROW": stagedRow, "TILE_STRIDE": tileStride, "CHOICES_TILE": choicesTile, "GROUP_THREADS": groupThreads,
+	"ALL_STRANDS": strands, "STAGED_FLOATS": stagedFloats, "STAGED_ROW": stagedRow, "TILE_SIMDGROUPS": tileGroups, "TILE_STRIDE": tileStride, "CHOICES_TILE": choicesTile, "GROUP_THREADS": groupThreads,
 	"KEY_STRIDE": keyStride, "SCORE_STRIDE": scoreStride, "SCORES_AT": scoresAt,
 	"CHUNK_ROWS": compute.ChunkRows, "CONVOLVE_ROWS": convolveRows, "STATE_KEYS": stateKeys, "STATE_COLS": stateCols, "CHUNK_VALUES": chunkValues,
 	"GRID_IQ2_XXS": initialiser(gguf.GridIQ2XXS), "GRID_IQ2_XS": initialiser(gguf.GridIQ2XS), "GRID_IQ2_S": initialiser(gguf.GridIQ2S),

@@ -237,9 +237,9 @@ func TestGeometryFile(t *testing.T) {
 	require.NoError(t, err)
 	require.ElementsMatch(t, g, back)
 
-	merged := g.With(metal.Geometry{{Kernel: metal.ProductTile, From: 20, Rows: 32, Inputs: 64}, {Kernel: metal.ProductTile, Type: "F16", From: 2}})
+	merged := g.With(metal.Geometry{{Kernel: metal.ProductTile, From: 20, Rows: 32, Inputs: 16}, {Kernel: metal.ProductTile, Type: "F16", From: 2}})
 	require.Len(t, merged, 4)
-	require.Contains(t, merged, metal.Choice{Kernel: metal.ProductTile, From: 20, Rows: 32, Inputs: 64})
+	require.Contains(t, merged, metal.Choice{Kernel: metal.ProductTile, From: 20, Rows: 32, Inputs: 16})
 }
 
 func TestGeometryRefuses(t *testing.T) {
@@ -315,7 +315,7 @@ func TestGeometryOfDevice(t *testing.T) {
 		{Kernel: metal.Absorb, Type: "F32", In: 64, Out: 41, Inputs: 1, Simdgroups: 8},
 		{Device: "emulator", Kernel: metal.Absorb, Inputs: 1, Simdgroups: 8},
 		{Kernel: metal.Absorb, Type: "F32", Inputs: 1, Rows: 1},
-		{Kernel: metal.Product, Inputs: 8, Simdgroups: 8}, {Kernel: metal.ProductTile, From: 9, Rows: 64, Inputs: 64},
+		{Kernel: metal.Product, Inputs: 8, Simdgroups: 8}, {Kernel: metal.ProductTile, From: 9, Rows: 64, Inputs: 16},
 	}))
 	require.Equal(t, metal.Choice{Device: "emulator", Kernel: metal.Absorb, Type: "F32", In: 64, Out: 40, Inputs: 1, Rows: 1, Simdgroups: 4},
 		be.Choice(metal.Absorb, gguf.TypeF32, 64, 40, 1))

@@ -167,7 +167,7 @@ func conformance(t *testing.T, start starter) {
 	}{
 		{"release", metal.Options{}},
 		{"tiles", metal.Options{Geometry: few}},
-		{"wide tiles", metal.Options{Geometry: wide(2)}},
+		{"other tiles", metal.Options{Geometry: other(2)}},
 		{"plain tiles", metal.Options{Geometry: few, PlainTiles: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

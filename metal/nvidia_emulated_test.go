@@ -36,7 +36,7 @@ func TestNvidiaConformance(t *testing.T) {
 		})
 		return
 	}
-	for name, options := range map[string]metal.Options{"release": {}, "tiles": {Geometry: tilesFrom(2)}, "wide tiles": {Geometry: wide(2)}} {
+	for name, options := range map[string]metal.Options{"release": {}, "tiles": {Geometry: tilesFrom(2)}, "other tiles": {Geometry: other(2)}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			computetest.Run(t, start(options), computetest.Options{})
@@ -48,7 +48,7 @@ func TestNvidiaConformance(t *testing.T) {
 // differ from the others only in products. Without INGOT_LONG, only those are computed with them.
 func TestHopperConformance(t *testing.T) {
 	t.Parallel()
-	for name, geometry := range map[string]metal.Geometry{"tiles": tilesFrom(2), "short tiles": wide(2)} {
+	for name, geometry := range map[string]metal.Geometry{"tiles": tilesFrom(2), "short tiles": other(2)} {
 		start := func(tb testing.TB) compute.Backend {
 			tb.Helper()
 			return open(tb, metal.Options{Geometry: geometry}, emulator.Options{Nvidia: true, Hopper: true})

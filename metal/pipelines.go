@@ -22,7 +22,7 @@ const (
 	maxNormGroups    = 8        // maximum number of simdgroups per row of a norm
 	storeGroups      = 4        // simdgroups per threadgroup of rope_store, and per row of store_gated
 	threadgroupBytes = 32 << 10 // threadgroup memory that every device has
-	smallTile        = 32       // smallest number of rows and of inputs of a tile
+	smallTile        = 32       // smallest number of rows of a tile
 
 	// attentionGroups is the number of simdgroups per threadgroup of attention.metal, one per block
 	// of 32 keys, and of attention_tile.metal.
@@ -113,21 +113,15 @@ func (t *tiled) fits(w *weight, rows, each int) bool {
 	return rows >= t.from && (w.out+each-1)/each*w.matrices*((rows+t.inputs-1)/t.inputs) >= t.tiles
 }
 
-// simdgroups returns the number of simdgroups of a tile. Each computes 32 rows of weights by 16 of
-// activations, or by 32 in tiles of 64 by 64.
-func (t tiled) simdgroups() int {
-	if t.rows*t.inputs > 2048 {
-		return t.rows * t.inputs / 1024
-	}
-	return t.rows * t.inputs / 512
-}
+// room returns the threadgroup memory of a tile in bytes (see tile.h).
+func (t *tiled) room() int { return 4 * tileGroups * (16*t.rows + tileStride*t.inputs + 8) }
 
 // grid returns the grid of a product. The weight has as many rows as out says, of which the
 // parameter each is the number per tile. The parameter rows is the number of rows of activations.
 func (t tiled) grid(out, each, rows int) grid {
 	return grid{
 		x: (out + each - 1) / each, y: (rows + t.inputs - 1) / t.inputs,
-		simdgroups: t.simdgroups(), shared: 4 * tileStride * (t.rows + t.inputs),
+		simdgroups: tileGroups, shared: t.room(),
 	}
 }
 
@@ -284,7 +278,7 @@ func (m *maker) all(file, kernel string, w weightShape) (list []compiled) {
 }
 
 // tiles returns the tiled kernel that the geometry chooses. If the device does not allow enough
-// threads for the chosen tile, tiles chooses a smaller one.
+// threads for the chosen tile, tiles chooses a smaller one, which needs fewer registers.
 func (m *maker) tiles(file, kernel string, w weightShape) tiled {
 	c := m.set.geometry.find(kernel, w.kind, w.in, w.out, 0)
 	made := tiled{rows: c.Rows, inputs: c.Inputs, from: c.From, tiles: c.Tiles}
@@ -292,15 +286,13 @@ func (m *maker) tiles(file, kernel string, w weightShape) tiled {
 		made.byAlignment = m.byAlignment(file, kernel+"_"+w.kind.String(), w.kind, w.in, flag(m.set.plainTiles), uint32(made.rows), uint32(made.inputs))
 		limit := m.simdgroups(made.aligned)
 		switch {
-		case made.simdgroups() <= limit:
+		case tileGroups <= limit:
 			return made
-		case made.inputs > smallTile:
-			made.inputs = smallTile
 		case made.rows > smallTile:
 			made.rows = smallTile
 		case m.err == nil:
-			m.err = fmt.Errorf("make a pipeline of kernel %s for weights of type %v: the device allows %d simdgroups per threadgroup, but the smallest tile needs %d",
-				kernel, w.kind, limit, made.simdgroups())
+			m.err = fmt.Errorf("make a pipeline of kernel %s for weights of type %v: the device allows %d simdgroups per threadgroup, but a tile needs %d",
+				kernel, w.kind, limit, tileGroups)
 		}
 	}
 	return made

@@ -33,10 +33,13 @@ kernel void expert_gated_tile(
         up = shared_up;
     }
     ulong base = routed ? ulong(t.expert) * out : 0;
-    device const uchar* w_row = (own < each ? gate : up) + (base + min(first + own % each, out - 1)) * args.row_bytes;
-    device const float* x_row = x + choices[t.first + tile_input(tid, t.count)] / args.slots * args.x_stride;
-    tile<W>(w_row, x_row, args.n, shared, tid, lane, simdgroup);
-    for (uint i = tid; i < tile_inputs * each; i += tile_threads()) {
+    device const uchar* w0 = (own < each ? gate : up) + (base + min(first + own % each, out - 1)) * args.row_bytes;
+    device const uchar* w1 = up + (base + min(first + own, out - 1)) * args.row_bytes;
+    TileInputs inputs;
+    inputs.x = x;
+    UNROLL for (uint i = 0; i < 4; i++) inputs.at[i] = choices[t.first + min(tile_input(tid) + 8 * i, t.count - 1)] / args.slots * args.x_stride;
+    tile<W>(w0, w1, inputs, t.count, args.n, shared, tid, lane, simdgroup);
+    for (uint i = tid; i < tile_inputs * each; i += tile_threads) {
         uint r = i / each, o = i % each;
         if (r < t.count && first + o < out) {
             uint choice = choices[t.first + r];
@@ -71,12 +74,18 @@ kernel void expert_down_tile(
     device const ExpertTile& t = tiles[group.y];
     if (t.count == 0) return;
     bool routed = t.expert < args.experts;
-    uint first = group.x * tile_rows, choice = choices[t.first + tile_input(tid, t.count)];
-    uint row = min(first + tile_weight(tid), args.out - 1), n = routed ? args.n : args.shared_n;
-    device const uchar* w_row = routed ? down + (ulong(t.expert) * args.out + row) * args.row_bytes : shared_down + ulong(row) * args.shared_row_bytes;
-    device const float* h_row = h + choice / args.slots * args.x_stride + choice % args.slots * args.n;
-    tile<W>(w_row, h_row, n, shared, tid, lane, simdgroup);
-    for (uint i = tid; i < tile_inputs * tile_rows; i += tile_threads()) {
+    uint first = group.x * tile_rows, n = routed ? args.n : args.shared_n, row_bytes = routed ? args.row_bytes : args.shared_row_bytes;
+    device const uchar* w = routed ? down + ulong(t.expert) * args.out * args.row_bytes : shared_down;
+    device const uchar* w0 = w + ulong(min(first + tile_weight(tid), args.out - 1)) * row_bytes;
+    device const uchar* w1 = w + ulong(min(first + tile_weight(tid) + 32, args.out - 1)) * row_bytes;
+    TileInputs inputs;
+    inputs.x = h;
+    UNROLL for (uint i = 0; i < 4; i++) {
+        uint choice = choices[t.first + min(tile_input(tid) + 8 * i, t.count - 1)];
+        inputs.at[i] = choice / args.slots * args.x_stride + choice % args.slots * args.n;
+    }
+    tile<W>(w0, w1, inputs, t.count, n, shared, tid, lane, simdgroup);
+    for (uint i = tid; i < tile_inputs * tile_rows; i += tile_threads) {
         uint r = i / tile_rows, o = i % tile_rows;
         if (r < t.count && first + o < args.out) {
             float v = shared[tile_result(r, o)];
