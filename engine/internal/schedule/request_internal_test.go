@@ -147,3 +147,16 @@ func TestCancelledRequestsEnd(t *testing.T) {
 	m.finish(last)
 	require.Len(t, other.seqs[0].answer(), 20)
 }
+
+// A request for log-probabilities of its prompt alone computes it from two tokens on: the first one
+// has none.
+func TestPromptsThatAreComputed(t *testing.T) {
+	t.Parallel()
+	m := newSimulated(t, model.Config{}, model.Limits{}, Options{}, nil)
+	for length, open := range map[int]int{1: 0, 2: 1, 3: 1} {
+		req := generation.Request{Tokens: ascending(length), PromptOnly: true, PromptLogprobs: true}
+		r, err := newRequest(t.Context(), m.tokenizer, m.context, time.Now(), req.Tokens, &req, nil)
+		require.NoError(t, err)
+		require.Equal(t, open, r.open, length)
+	}
+}
