@@ -247,7 +247,7 @@ func unique(_ *frame, lists [][]any) any {
 
 func now(_ *frame, args []any) any {
 	if len(args) == 1 {
-		return in(time.Now(), args[0].(*time.Location))
+		return time.Now().In(args[0].(*time.Location))
 	}
 	return time.Now()
 }

@@ -12,7 +12,7 @@ import (
 
 // builtin is a function that expressions can call.
 type builtin struct {
-	least, most int     // number of arguments; most is negative for any number
+	least, most int     // number of arguments
 	params      []kinds // kinds of the arguments; the last one is for all further arguments
 	result      func(args []expr) static
 	call        func(f *frame, args []any) any
@@ -37,7 +37,7 @@ func (p *parser) call(name lexer.Token, args []expr) expr {
 	switch {
 	case len(args) < b.least:
 		return p.refuse(name.From, "not enough arguments to call %v", name.Value)
-	case b.most >= 0 && len(args) > b.most:
+	case len(args) > b.most:
 		return p.refuse(name.From, "too many arguments to call %v", name.Value)
 	}
 	param := func(i int) kinds { return b.params[min(i, len(b.params)-1)] }
@@ -138,8 +138,7 @@ func onList(most int, result func([]expr) static, call func(f *frame, lists [][]
 
 func onMap(call func(keys, values []any) any) builtin {
 	return builtin{1, 1, []kinds{objects}, gives(list), func(_ *frame, args []any) any {
-		keys, values, _ := entries(args[0])
-		return call(keys, values)
+		return call(entries(args[0]))
 	}}
 }
 
@@ -159,7 +158,7 @@ func aggregate(name string, result func([]expr) static, call func(all []any) any
 		}
 		return all
 	}
-	return builtin{1, -1, []kinds{numbers | lists | setOf(null)}, result, func(_ *frame, args []any) any {
+	return builtin{1, math.MaxInt, []kinds{numbers | lists | setOf(null)}, result, func(_ *frame, args []any) any {
 		if len(args) == 1 && args[0] == nil {
 			return nil
 		}
@@ -254,7 +253,7 @@ var functions = map[string]builtin{
 		return made
 	}),
 	"uniq":    onList(1, same, unique),
-	"concat":  onList(-1, gives(list), func(_ *frame, lists [][]any) any { return slices.Concat(lists...) }),
+	"concat":  onList(math.MaxInt, gives(list), func(_ *frame, lists [][]any) any { return slices.Concat(lists...) }),
 	"flatten": onList(1, gives(list), func(_ *frame, lists [][]any) any { return append([]any{}, flatten(lists[0])...) }),
 
 	"keys":   onMap(func(keys, _ []any) any { return append([]any{}, keys...) }),

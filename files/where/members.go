@@ -217,14 +217,10 @@ func callMethod(v any, name string, args []any) any {
 		in = append(in, reflect.ValueOf(a))
 	}
 	out := reflect.ValueOf(m).Call(in)[0]
-	switch {
-	case kindOf(out.Interface()) != function:
-		return out.Interface()
-	case out.CanInt():
+	if kindOfResult(out.Type()) == integer {
 		return int(out.Int())
 	}
-	fail("cannot use the result of %v (%s)", name, out.Type())
-	return nil
+	return out.Interface()
 }
 
 // methods are the methods that an expression can call, by the kind of their receiver.
@@ -232,7 +228,7 @@ var methods = map[kind]map[string]any{
 	instant: {
 		"Add": time.Time.Add, "AddDate": time.Time.AddDate, "After": time.Time.After, "Before": time.Time.Before, "Clock": time.Time.Clock,
 		"Compare": time.Time.Compare, "Date": time.Time.Date, "Day": time.Time.Day, "Equal": time.Time.Equal, "Format": time.Time.Format,
-		"Hour": time.Time.Hour, "ISOWeek": time.Time.ISOWeek, "In": in, "IsDST": time.Time.IsDST, "IsZero": time.Time.IsZero,
+		"Hour": time.Time.Hour, "ISOWeek": time.Time.ISOWeek, "In": time.Time.In, "IsDST": time.Time.IsDST, "IsZero": time.Time.IsZero,
 		"Local": time.Time.Local, "Location": time.Time.Location, "Minute": time.Time.Minute, "Month": time.Time.Month,
 		"Nanosecond": time.Time.Nanosecond, "Round": time.Time.Round, "Second": time.Time.Second, "String": time.Time.String,
 		"Sub": time.Time.Sub, "Truncate": time.Time.Truncate, "UTC": time.Time.UTC, "Unix": time.Time.Unix, "UnixMicro": time.Time.UnixMicro,
@@ -246,12 +242,4 @@ var methods = map[kind]map[string]any{
 	},
 	calendar: {"String": time.Month.String},
 	zone:     {"String": (*time.Location).String},
-}
-
-// in is time.Time.In, which panics without a zone.
-func in(t time.Time, zone *time.Location) time.Time {
-	if zone == nil {
-		fail("the time zone is missing")
-	}
-	return t.In(zone)
 }

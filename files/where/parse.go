@@ -3,7 +3,6 @@ package where
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/expr-lang/expr/file"
@@ -59,7 +58,7 @@ func (p *parser) refuse(at int, format string, args ...any) expr {
 	if p.refused == nil {
 		p.refused = &syntaxError{at, fmt.Sprintf(format, args...)}
 	}
-	return expr{at: at, run: func(*frame) any { return nil }}
+	return expr{at: at} // it never runs
 }
 
 func (p *parser) node() {
@@ -76,15 +75,12 @@ func (p *parser) next() {
 	token, err := p.lexer.Next()
 	var wrong *file.Error
 	switch {
-	case err == nil:
-		p.current = token
 	case errors.As(err, &wrong):
 		p.stop(wrong.From, "%s", wrong.Message)
-	case errors.Is(err, io.EOF):
+	case err != nil: // io.EOF
 		p.stop(p.current.From, "unexpected end of expression")
-	default:
-		p.stop(p.current.From, "%s", err)
 	}
+	p.current = token
 }
 
 func (p *parser) is(k lexer.Kind, values ...string) bool { return p.current.Is(k, values...) }
@@ -149,10 +145,8 @@ func (p *parser) expression(precedence int) expr {
 			if !operator.AllowedNegateSuffix(p.current.Value) {
 				p.unexpected()
 			}
-			if operator.Binary[p.current.Value].Precedence < precedence {
-				follows := p.current
-				p.current, p.after = token, &follows
-				break
+			if follows := p.current; operator.Binary[follows.Value].Precedence < precedence {
+				p.current, p.after = token, &follows // the expression ends, since not is no binary operator
 			}
 			token = p.current
 		}

@@ -111,11 +111,8 @@ func kindOf(v any) kind {
 
 // kindOfResult returns the kind of what a method returns.
 func kindOfResult(t reflect.Type) kind {
-	switch k := kindOf(reflect.Zero(t).Interface()); {
-	case k != function:
+	if k := kindOf(reflect.Zero(t).Interface()); k != function {
 		return k
-	case t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64:
-		return integer
 	}
-	return unknown
+	return integer // all others are integers
 }

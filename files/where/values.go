@@ -272,7 +272,7 @@ func hashable(key any) any {
 }
 
 // entries returns the keys of a map and their values, in the order of the keys as texts.
-func entries(m any) (keys, values []any, ok bool) {
+func entries(m any) (keys, values []any) {
 	switch m := m.(type) {
 	case map[string]any:
 		for k := range m {
@@ -282,15 +282,13 @@ func entries(m any) (keys, values []any, ok bool) {
 		for k := range m {
 			keys = append(keys, k)
 		}
-	default:
-		return nil, nil, false
 	}
 	slices.SortFunc(keys, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	for _, k := range keys {
 		v, _ := lookUp(m, k)
 		values = append(values, v)
 	}
-	return keys, values, true
+	return keys, values
 }
 
 // elements returns the elements of a list.

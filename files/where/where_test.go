@@ -224,6 +224,10 @@ func TestLimits(t *testing.T) {
 		_, err := ours(source)
 		require.ErrorContains(t, err, want)
 	}
+	_, err := ours("!(" + strings.Repeat("1 + ", 4997) + "1 > 0)") // ten thousand nodes
+	require.NoError(t, err)
+	_, err = ours("!!(" + strings.Repeat("1 + ", 4997) + "1 > 0)")
+	require.ErrorContains(t, err, "exceeds maximum allowed nodes")
 	for _, list := range []string{ // a thousand elements each
 		"reverse(a)", "concat(a)", "filter(a, true)", "map(a, #)", "sortBy(a, #)", "groupBy(a, #)", "sort(a)", "-499..500", "repeat('a', 1000)", "uniq(a)[0] == 1 ? a : []", "flatten(a)",
 	} {
