@@ -210,3 +210,29 @@ func TestAliasesOfAWorker(t *testing.T) {
 		require.Equal(t, want, w.Serves(alias), alias)
 	}
 }
+
+// A row that is passed on waits for workers with a longer context, and counts no attempt.
+func TestRowsThatArePassedOn(t *testing.T) {
+	t.Parallel()
+	short := errors.New("too short")
+	o := PassOn(4096, short)
+	require.Equal(t, Outcome{Kind: KindPassOn, After: time.Hour, Context: 4096, Err: short}, o)
+	require.True(t, o.Uncounted())
+}
+
+// The queues of a model are those of batches, and the one of clients that wait.
+func TestPrioritiesOfQueues(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []Priority{"interactive", "critical", "default", "bulk"}, AllPriorities())
+}
+
+// A worker's record has what the queue knows of it. A worker that loads its model serves nothing
+// yet.
+func TestRecordsOfAWorker(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	o := ServeOptions{Alias: "m", Concurrency: 2, Context: 3, Describe: func() Worker { return Worker{Name: "n", Rows: 9} }}
+	require.Equal(t, Worker{ID: "i", Name: "n", Aliases: []string{"m"}, Started: began, Rows: 4, Concurrency: 2, Context: 3}, o.Record("i", began, 4))
+	o.Describe = func() Worker { return Worker{Loading: "m"} }
+	require.Equal(t, []string{}, o.Record("i", began, 0).Aliases)
+}

@@ -1,10 +1,12 @@
 package redisqueue_test
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"math"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -117,11 +119,12 @@ func TestArchivedJobsAreServed(t *testing.T) {
 	require.Equal(t, n+1, archived)
 
 	served := make(chan int, n)
+	var log bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		err = q.Serve(ctx, queue.ServeOptions{
-			Alias: "m", Concurrency: 2, ShutdownTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
+			Alias: "m", Concurrency: 2, ShutdownTimeout: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		}, func(_ context.Context, d *queue.Delivery) queue.Outcome { served <- d.Line; return queue.Done() })
 	})
 	lines := map[int]bool{}
@@ -136,4 +139,5 @@ func TestArchivedJobsAreServed(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, left, 1)
 	require.Equal(t, foreign.ID, left[0].ID)
+	require.Equal(t, n, strings.Count(log.String(), "queued an archived job again"))
 }
