@@ -87,6 +87,17 @@ func TestAPanicAfterAPanic(t *testing.T) {
 	}
 }
 
+// A loop whose every turn panics ends, and its callers learn why.
+func TestALoopThatCannotRecover(t *testing.T) {
+	t.Parallel()
+	l := newManual(t, setup{path: microLlama}).loop
+	l.planner.running = []*sequence{{rows: 1}} // without a request
+	l.run()
+	require.ErrorIs(t, l.err, generation.ErrEngineFailed)
+	<-l.failed
+	<-l.done
+}
+
 // A panic of the writer's goroutine is that of the one who waits for it.
 func TestAWriterThatPanics(t *testing.T) {
 	t.Parallel()

@@ -37,14 +37,11 @@ func (g *guides) mask() []uint32 {
 // start starts to compute the masks of a step. It reports whether there are any; finish waits for
 // them.
 func (g *guides) start() bool {
-	if len(g.seqs) == 0 {
-		return false
-	}
 	g.crew.begin(g.seqs, func(s *sequence) { s.guide.computeMasks(s.draft.Drafts) })
 	if g.early {
 		g.crew.start(g.crew.size)
 	}
-	return true
+	return len(g.seqs) > 0
 }
 
 // finish returns when the masks of the step are computed.

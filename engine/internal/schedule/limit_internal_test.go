@@ -72,6 +72,11 @@ func TestPromptRowsThatAStepExpects(t *testing.T) {
 		require.Greater(t, long.seqs[0].left(), 100)
 		require.Equal(t, want, p.expectedPromptRows(now), "%d streams", streams)
 	}
+	m := generating(t, 8, Options{Steps: affine()}, true) // steps of 18 ms may become 45 ms
+	m.loop.planner.arrivals.prompt = 1
+	m.begin(batchRequest(100, 500, 1))
+	m.step()
+	require.Equal(t, 27, m.loop.planner.expectedPromptRows(time.Now()))
 }
 
 // A long prompt slows generating interactive sequences by a bounded factor, and they do not starve
