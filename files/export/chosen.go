@@ -113,9 +113,6 @@ func kindOfText(value json.RawMessage) (kind table.Kind, blank bool) {
 	if s == `""` || s == "" || s == "null" {
 		return "", true
 	}
-	if len(s) < 2 || s[0] != '"' {
-		return "", false
-	}
 	s = s[1 : len(s)-1]
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil && strconv.FormatInt(n, 10) == s {
 		return table.Integer, false

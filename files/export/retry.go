@@ -42,20 +42,17 @@ func (f *Fields) failed(ctx context.Context, a *Answers, in table.Reader) (map[i
 			return nil, ctx.Err()
 		}
 		record, err := in.Next()
-		var damaged *table.RecordError
-		switch {
-		case errors.Is(err, io.EOF):
+		if errors.Is(err, io.EOF) {
 			return failed, nil
-		case errors.As(err, &damaged):
-			continue // a row that could not be read has no answer
-		case err != nil:
+		}
+		if err != nil && !errors.As(err, new(*table.RecordError)) {
 			return nil, err
 		}
-		e, found, err := a.of(record.Number)
-		if err != nil || !found {
-			if err != nil {
-				return nil, err
-			}
+		e, found, err := a.of(record.Number) // a record that could not be read has no answer
+		if err != nil {
+			return nil, err
+		}
+		if !found {
 			continue
 		}
 		text, err := a.text(e)

@@ -72,11 +72,20 @@ func (s *schemaReader) collect(v ordered.Value) {
 
 // first returns a schema that was not read before; nil if it was, or if too many have been read.
 func (s *schemaReader) first(v ordered.Value) *ordered.Object {
-	object, _ := v.(*ordered.Object)
-	if s.read++; object == nil || s.seen[object] || s.read > maxSchemas {
+	object := s.object(v)
+	if object == nil || s.seen[object] {
 		return nil
 	}
 	s.seen[object] = true
+	return object
+}
+
+// object returns a value as a schema; nil if it is no object, or if too many have been read.
+func (s *schemaReader) object(v ordered.Value) *ordered.Object {
+	if s.read++; s.read > maxSchemas {
+		return nil
+	}
+	object, _ := v.(*ordered.Object)
 	return object
 }
 
@@ -97,8 +106,8 @@ func (s *schemaReader) add(c table.Column) {
 
 // objects reports whether all values of a schema are objects.
 func (s *schemaReader) objects(v ordered.Value) bool {
-	object, _ := v.(*ordered.Object)
-	if s.read++; object == nil || s.read > maxSchemas {
+	object := s.object(v)
+	if object == nil {
 		return false
 	}
 	if kind, given := object.Get("type"); given {
@@ -152,8 +161,8 @@ func (s *schemaReader) resolve(v ordered.Value) *ordered.Object {
 // kind returns the kind of a schema's values other than null; empty if the schema does not say it.
 // null reports whether null is the only value.
 func (s *schemaReader) kind(v ordered.Value) (kind table.Kind, null bool) {
-	object := s.resolve(v)
-	if s.read++; object == nil || s.read > maxSchemas {
+	object := s.object(s.resolve(v))
+	if object == nil {
 		return "", false
 	}
 	if value, ok := object.Get("const"); ok {

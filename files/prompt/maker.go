@@ -194,9 +194,7 @@ func (m *maker) request(r table.Record) ([]byte, error) {
 	}
 	body, inner := line, value(line, "body")
 	if inner != nil {
-		if body, err = table.Fields(inner); err != nil {
-			return nil, err
-		}
+		body, _ = table.Fields(inner) // ParseInputLine has checked that it is an object
 	}
 	body = slices.Clone(body)
 	if err := m.addSystem(r, checked.Endpoint, body); err != nil {

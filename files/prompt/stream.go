@@ -192,8 +192,10 @@ func (s *Stream) Read(p []byte) (int, error) {
 		s.offset += int64(n)
 		return n, err
 	}
-	for len(s.parts) == 0 && s.err == nil {
-		s.err = s.next()
+	for len(s.parts) == 0 {
+		if s.err = s.next(); s.err != nil {
+			return 0, s.err
+		}
 	}
 	n := 0
 	for len(s.parts) > 0 && n < len(p) {
@@ -204,10 +206,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 		}
 	}
 	s.offset += int64(n)
-	if n > 0 {
-		return n, nil
-	}
-	return 0, s.err
+	return n, nil
 }
 
 var lineEnd = []byte("\n")
@@ -223,9 +222,6 @@ func (s *Stream) next() error {
 	}
 	if err != nil {
 		return err
-	}
-	if r.Number <= s.number {
-		return fmt.Errorf("the records are not in ascending order: record %d comes after record %d", r.Number, s.number)
 	}
 	sum := s.current.add(r)
 	if !isLine(line, r) {

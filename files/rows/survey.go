@@ -36,16 +36,15 @@ func ReadSurvey(r io.Reader, o SurveyOptions) (Survey, error) {
 		if o.Line != nil {
 			o.Line(l)
 		}
-		if l.Long || !o.Chats && !bytes.Contains(l.Text, []byte(`"prompt"`)) {
-			continue
-		}
-		line, err := lines.parser(l.Text)
-		switch {
-		case err != nil:
-		case o.Chats && line.Endpoint == openai.Chat:
-			s.Chats++
-		case continues(l.Text, line):
-			s.Continued++
+		if o.Chats || bytes.Contains(l.Text, []byte(`"prompt"`)) {
+			line, err := lines.parser(l.Text)
+			switch {
+			case err != nil || l.Long:
+			case o.Chats && line.Endpoint == openai.Chat:
+				s.Chats++
+			case continues(l.Text, line):
+				s.Continued++
+			}
 		}
 	}
 }

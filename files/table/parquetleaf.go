@@ -170,7 +170,11 @@ func halfFloat(bits uint16) float64 {
 	return sign * math.Ldexp(1024+fraction, exponent-25)
 }
 
-// decimal formats a decimal number. scale is the number of digits after its point.
+// maxScale is the largest number of digits after a decimal number's point.
+const maxScale = 1000
+
+// decimal formats a decimal number. scale is the number of digits after its point. A number whose
+// scale is negative or more than maxScale is formatted without a point.
 func decimal(v parquet.Value, scale int) string {
 	n := new(big.Int)
 	switch v.Kind() {
@@ -183,7 +187,7 @@ func decimal(v parquet.Value, scale int) string {
 			n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
 		}
 	}
-	if scale <= 0 || scale > 1000 {
+	if uint(scale) > maxScale {
 		return n.String()
 	}
 	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale)), nil)
