@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -96,30 +97,30 @@ const tokensPart = 64 << 10
 // name returns the text of a token; nil leaves out the texts.
 func writeTokens(w http.ResponseWriter, context int, ids []int32, name func(id int32) string) {
 	w.Header().Set("Content-Type", "application/json")
-	piece := fmt.Appendf(nil, `{"count":%d,"max_model_len":%d,"tokens":[`, len(ids), context)
-	list := func(add func(piece []byte, id int32) []byte) {
+	pieces := bufio.NewWriterSize(w, tokensPart)
+	defer pieces.Flush()                                           //nolint:errcheck // fails only if the client has left
+	write := func(text string) { _, _ = pieces.WriteString(text) } // Flush has the error too
+	list := func(text func(id int32) string) {
 		for i, id := range ids {
 			if i > 0 {
-				piece = append(piece, ',')
+				write(",")
 			}
-			if piece = add(piece, id); len(piece) >= tokensPart {
-				w.Write(piece) //nolint:errcheck // fails only if the client has left
-				piece = piece[:0]
-			}
+			write(text(id))
 		}
 	}
-	list(func(piece []byte, id int32) []byte { return strconv.AppendInt(piece, int64(id), 10) })
+	write(fmt.Sprintf(`{"count":%d,"max_model_len":%d,"tokens":[`, len(ids), context))
+	list(func(id int32) string { return strconv.Itoa(int(id)) })
 	if name == nil {
-		piece = append(piece, `],"token_strs":null}`...)
+		write(`],"token_strs":null}`)
 	} else {
-		piece = append(piece, `],"token_strs":[`...)
-		list(func(piece []byte, id int32) []byte {
+		write(`],"token_strs":[`)
+		list(func(id int32) string {
 			text, _ := openai.Marshal(name(id)) // a string can always be encoded
-			return append(piece, text...)
+			return string(text)
 		})
-		piece = append(piece, "]}"...)
+		write("]}")
 	}
-	w.Write(append(piece, '\n')) //nolint:errcheck // fails only if the client has left
+	write("\n")
 }
 
 // detokenize answers POST /detokenize with the text of token ids. Control tokens are a part of the

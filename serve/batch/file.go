@@ -139,7 +139,7 @@ func checkFirstLine(f *os.File) error {
 func (s *Store) publishFile(id string, content *os.File, f File, expiry time.Duration) (File, error) {
 	now := s.now()
 	f.ID, f.Object, f.Status, f.CreatedAt = id, "file", "processed", now.Unix()
-	if expiry > 0 {
+	if expiry != 0 {
 		f.ExpiresAt = new(now.Add(expiry).Unix())
 	}
 	if err := publish(content, s.contentPath(id)); err != nil {

@@ -23,9 +23,6 @@ func (s *Store) finalize(ctx context.Context, b *batch, runner Runner) error {
 	if err := runner.Forget(ctx, id); err != nil { // Redis deletes the batch after its retention
 		s.log.Warn("the results of a batch could not be deleted from the queue", "batch", id, "error", err)
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	f, err := s.newFiles(r)
 	defer f.discard()
 	if err != nil {
@@ -140,24 +137,21 @@ func (f *files) write(ctx context.Context) error {
 	defer results.Close() //nolint:errcheck // the file was only read
 	in := bufio.NewReaderSize(results, resultsBuffer)
 	for ctx.Err() == nil {
-		var text []byte
-		if text, err = in.ReadBytes('\n'); err != nil {
-			break
+		text, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			if f.output.lines+f.errors.lines == total {
+				return nil
+			}
+			return f.missing(ctx)
 		}
-		if err := f.result(text[:len(text)-1]); err != nil {
+		if err == nil {
+			err = f.result(text[:len(text)-1])
+		}
+		if err != nil {
 			return fmt.Errorf("read %s: %w", path, err)
 		}
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if !errors.Is(err, io.EOF) {
-		return err
-	}
-	if f.output.lines+f.errors.lines == total {
-		return nil
-	}
-	return f.missing(ctx)
+	return ctx.Err()
 }
 
 type resultLine struct {
