@@ -12,27 +12,22 @@ import (
 // default changes.
 var DefaultsID = sync.OnceValue(func() string {
 	text := ""
-	for endpoint, body := range map[Endpoint]string{
-		Chat:        `{"messages":[{"role":"user","content":""}]}`,
-		Completions: `{"prompt":""}`,
+	for _, of := range []struct {
+		endpoint Endpoint
+		body     string
+	}{
+		{Chat, `{"messages":[{"role":"user","content":""}]}`},
+		{Completions, `{"prompt":""}`},
 	} {
-		r, err := ParseRequest(endpoint, []byte(body))
-		if err != nil {
-			panic(err) // the body is valid
-		}
+		r, _ := ParseRequest(of.endpoint, []byte(of.body)) // the body is valid
 		s, d := r.settings, r.settings.Sampling
-		part := fmt.Sprintf("%s {Temperature:%v TopK:%v TopP:%v MinP:%v RepetitionPenalty:%v PresencePenalty:%v FrequencyPenalty:%v LogitBias:%v Seed:%v} %d %d %d %v %v;",
-			endpoint, d.Temperature, d.TopK, d.TopP, d.MinP, d.RepetitionPenalty, d.PresencePenalty, d.FrequencyPenalty, d.LogitBias, d.Seed,
+		text += fmt.Sprintf("%s {Temperature:%v TopK:%v TopP:%v MinP:%v RepetitionPenalty:%v PresencePenalty:%v FrequencyPenalty:%v LogitBias:%v Seed:%v} %d %d %d %v %v;",
+			of.endpoint, d.Temperature, d.TopK, d.TopP, d.MinP, d.RepetitionPenalty, d.PresencePenalty, d.FrequencyPenalty, d.LogitBias, d.Seed,
 			s.N, s.MaxTokens, s.MinTokens, s.IgnoreEOS, s.Stop)
 		// A field that was added later changes the id only if its default has an effect.
 		d.Temperature, d.TopP, d.RepetitionPenalty = 0, 0, 0
 		if !reflect.ValueOf(d).IsZero() {
-			part += fmt.Sprintf("%+v", d)
-		}
-		if endpoint == Chat {
-			text = part + text
-		} else {
-			text += part
+			text += fmt.Sprintf("%+v", d)
 		}
 	}
 	sum := sha256.Sum256([]byte(text))

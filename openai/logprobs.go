@@ -117,10 +117,7 @@ func (l *completionLogprobs) add(t generation.TokenLogprob, first bool, offset, 
 	var others map[string]logprob
 	if !first {
 		value := logprob(t.Logprob)
-		p = &value
-		if top > 0 {
-			others = alternatives(t)
-		}
+		p, others = &value, alternatives(t)
 	}
 	l.Logprobs = append(l.Logprobs, p)
 	if top > 0 {

@@ -200,7 +200,8 @@ func TestMessages(t *testing.T) {
 	t.Parallel()
 	r := parse(t, Chat, `{"messages":[
 		{"role":"system","content":[{"type":"text","text":"one"},{"type":"text","text":"two"}],"name":"s"},
-		{"role":"assistant","content":null,"tool_calls":[{"id":"1","function":{"name":"f","arguments":"{\"b\":1,\"a\":2}"}},{"function":{"name":"g","arguments":""}},{"function":{"name":"h"}}]},
+		{"role":"assistant","content":null,"tool_calls":[{"id":"1","function":{"name":"f","arguments":"{\"b\":1,\"a\":2}"}},{"function":{"name":"g","arguments":""}},{"function":{"name":"h"}},
+			{"function":{"name":"i","arguments":{"d":1,"c":2}}}]},
 		{"role":"assistant","tool_calls":[]},
 		{"role":"tool","tool_call_id":"1","content":"3"}]}`)
 	v, _ := generationOf(r, 0).Chat.Get("messages")
@@ -219,6 +220,7 @@ func TestMessages(t *testing.T) {
 		return a
 	}
 	require.Equal(t, []string{"b", "a"}, arguments(0).(*ordered.Object).Keys(), "arguments are an object for the template")
+	require.Equal(t, []string{"d", "c"}, arguments(3).(*ordered.Object).Keys(), "arguments may be an object already")
 	for i := 1; i <= 2; i++ {
 		require.Zero(t, arguments(i).(*ordered.Object).Len())
 	}

@@ -99,6 +99,7 @@ func TestCallErrorsNameTheField(t *testing.T) {
 		`{}`:                `"messages[0].tool_calls" must be an array, not an object`,
 		`["f"]`:             `"messages[0].tool_calls[0].function" must be an object, not null`,
 		`[{"function":{}}]`: `"messages[0].tool_calls[0].function.name" must be a string, not null`,
+		`[{"function":{"name":"f","arguments":true}}]`:   `"messages[0].tool_calls[0].function.arguments" must be a string with an object as JSON, not true or false`,
 		`[{"function":{"name":"f","arguments":[]}}]`:     `"messages[0].tool_calls[0].function.arguments" must be a string with an object as JSON, not an array`,
 		`[{"function":{"name":"f","arguments":"[]"}}]`:   `"messages[0].tool_calls[0].function.arguments" must be an object as JSON, not an array`,
 		`[{"function":{"name":"f","arguments":"{oop"}}]`: `"messages[0].tool_calls[0].function.arguments" must be an object as JSON: parse JSON: offset 1: found 'o' where a key is expected`,

@@ -49,9 +49,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.C
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.limits.drain)
 	defer cancel()
 	if server.Shutdown(limited) != nil {
-		if err := s.cutConnections(context.WithoutCancel(ctx), server); err != nil {
-			return fmt.Errorf("stop the server: close its connections: %w", err)
-		}
+		s.cutConnections(context.WithoutCancel(ctx), server)
 	}
 	s.log.Info("stopped")
 	return nil
@@ -59,13 +57,12 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.C
 
 // cutConnections cuts off the requests that are still running: each gets an error. After cutTime,
 // it closes all connections.
-func (s *Server) cutConnections(ctx context.Context, server *http.Server) error {
+func (s *Server) cutConnections(ctx context.Context, server *http.Server) {
 	s.log.Warn("running requests are cut off")
 	s.cut()
 	limited, cancel := context.WithTimeout(ctx, cutTime)
 	defer cancel()
-	if server.Shutdown(limited) == nil {
-		return nil
+	if server.Shutdown(limited) != nil {
+		server.Close() //nolint:errcheck // the listener is closed already
 	}
-	return server.Close()
 }
