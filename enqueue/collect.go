@@ -96,8 +96,8 @@ type collector struct {
 	firstDamage string
 }
 
-// scan passes every stream entry after the given ID to visit, except damaged entries. The entries
-// are read without their results.
+// scan passes every stream entry after the given ID to visit. The entries are read without their
+// results. Damaged ones have no line.
 func (c *collector) scan(ctx context.Context, after string, visit func(queue.Recording) error) error {
 	for {
 		rows, err := read(ctx, func() ([]queue.Recording, error) {
@@ -107,9 +107,6 @@ func (c *collector) scan(ctx context.Context, after string, visit func(queue.Rec
 			return err
 		}
 		for _, r := range rows {
-			if r.Damage != "" {
-				continue
-			}
 			if err := visit(r); err != nil {
 				return err
 			}
@@ -217,9 +214,6 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 		return len(rows), c.compare(ctx) // the page is then read again, since it may have new results of these rows
 	}
 	for _, r := range rows { // all rows are compared before the first one is written
-		if r.Damage != "" {
-			continue
-		}
 		if _, err := c.out.CheckSum(r.Line, r.Sum); err != nil {
 			return 0, err
 		}

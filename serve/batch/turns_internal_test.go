@@ -79,6 +79,19 @@ func TestTurnsAreInTheOrderOfCreation(t *testing.T) {
 	}
 }
 
+// A stopped batch does not wait any more, whatever its place is.
+func TestStoppedBatchesDoNotWait(t *testing.T) {
+	t.Parallel()
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for _, id := range []string{"a", "c", "e"} {
+		turns := turns{waiting: []waiter{{"b", make(chan struct{})}, {"d", make(chan struct{})}}}
+		require.ErrorIs(t, turns.take(stopped, id), context.Canceled)
+		require.Len(t, turns.waiting, 2, id)
+		require.Zero(t, turns.free)
+	}
+}
+
 // A turn that begins just when its batch is stopped goes to the batch that waits next.
 func TestTurnsOfStoppedBatches(t *testing.T) {
 	t.Parallel()
