@@ -74,9 +74,7 @@ type lineCounter struct {
 
 func (c *lineCounter) Write(p []byte) (int, error) {
 	c.ends += bytes.Count(p, []byte("\n"))
-	if len(p) > 0 {
-		c.open = p[len(p)-1] != '\n'
-	}
+	c.open = !bytes.HasSuffix(p, []byte("\n"))
 	return len(p), nil
 }
 

@@ -24,7 +24,12 @@ func TestInputsAreReadTwice(t *testing.T) { //nolint:paralleltest // it sets the
 	fromStart := strings.NewReader("before" + text)
 	_, err := fromStart.Seek(6, io.SeekStart)
 	require.NoError(t, err)
-	for _, r := range []io.Reader{io.MultiReader(strings.NewReader(text)), fromStart} {
+	pipe, write, err := os.Pipe() // it has a Seek that fails
+	require.NoError(t, err)
+	defer pipe.Close() //nolint:errcheck // it was only read
+	_, err = write.WriteString(text)
+	require.NoError(t, errors.Join(err, write.Close()))
+	for _, r := range []io.Reader{io.MultiReader(strings.NewReader(text)), fromStart, pipe} {
 		in, err := readTwice(t.Context(), r, rows.SurveyOptions{})
 		require.NoError(t, err)
 		require.Equal(t, 3, in.lines)
@@ -40,6 +45,13 @@ func TestInputsAreReadTwice(t *testing.T) { //nolint:paralleltest // it sets the
 			require.ErrorIs(t, err, os.ErrClosed)
 		}
 	}
+}
+
+// An input that cannot be copied is not read.
+func TestNoPlaceForACopy(t *testing.T) { //nolint:paralleltest // it sets the folder of temporary files
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
+	_, err := readTwice(t.Context(), io.MultiReader(strings.NewReader("one")), rows.SurveyOptions{})
+	require.ErrorContains(t, err, "copy the input to a temporary file: open ")
 }
 
 // The copy of a pipe is closed, and thereby deleted, when its rows are queued or cannot be read.

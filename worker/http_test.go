@@ -190,6 +190,7 @@ func TestHealth(t *testing.T) {
 	code, text := get(t, server.URL+"/healthz")
 	require.Equal(t, http.StatusServiceUnavailable, code)
 	require.Contains(t, text, starved)
+	require.NotContains(t, text, "ok\n")
 }
 
 func TestServe(t *testing.T) {

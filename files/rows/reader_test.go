@@ -94,6 +94,7 @@ func TestReaderErrors(t *testing.T) {
 		{"a number", `12`, openai.CodeInvalidType, `must be an object, not a number`},
 		{"null", `null`, openai.CodeInvalidType, `must be an object, not null`},
 		{"not JSON", `hello`, openai.CodeInvalidJSON, `is not valid JSON at byte 1: found 'h' where a value is expected`},
+		{"not UTF-8 at its start", "\xff{\"prompt\":\"hi\"}", openai.CodeInvalidText, `the row is not UTF-8 at byte 1`},
 		{"not UTF-8", "{\"prompt\":\"h\xffi\"}", openai.CodeInvalidText, `the row is not UTF-8 at byte 13`},
 		{"nothing to do", `{"custom_id":"a"}`, openai.CodeMissing, `has neither "messages" nor "prompt" nor a "body"`},
 		{"an empty body", `{"custom_id":"a","body":{}}`, openai.CodeMissing, `has neither "messages" nor "prompt" in its body`},
