@@ -26,7 +26,7 @@ func TestInputsAreReadTwice(t *testing.T) { //nolint:paralleltest // it sets the
 	require.NoError(t, err)
 	pipe, write, err := os.Pipe() // it has a Seek that fails
 	require.NoError(t, err)
-	defer pipe.Close() //nolint:errcheck // it was only read
+	defer pipe.Close()
 	_, err = write.WriteString(text)
 	require.NoError(t, errors.Join(err, write.Close()))
 	for _, r := range []io.Reader{io.MultiReader(strings.NewReader(text)), fromStart, pipe} {

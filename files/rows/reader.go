@@ -103,9 +103,6 @@ func (r *Reader) Next() (Row, error) {
 	if row.CustomID == "" {
 		row.CustomID = r.names.MakeUp(r.line)
 	}
-	if cap(r.buf) > largeLine {
-		r.buf = nil
-	}
 	return row, nil
 }
 
@@ -131,11 +128,7 @@ func (r *Reader) NextLine() (Line, error) {
 	if err != nil {
 		return Line{}, err
 	}
-	l := Line{Number: r.line, Text: text, Long: !whole}
-	if cap(r.buf) > largeLine {
-		r.buf = nil
-	}
-	return l, nil
+	return Line{Number: r.line, Text: text, Long: !whole}, nil
 }
 
 func rowError(code, format string, args ...any) *openai.Error {
@@ -168,8 +161,9 @@ func (r *Reader) nextLine() (text []byte, whole bool, err error) {
 // so r must not be used any more.
 func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
 	type next struct {
-		row Row
-		err error
+		row   Row
+		err   error
+		large bool // the next row is read when this one was handled
 	}
 	return func(yield func(Row, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -178,16 +172,16 @@ func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
 		go func() {
 			for {
 				row, err := r.Next()
-				wait := len(row.Body) > largeLine
+				large := len(row.Body) > largeLine
 				select {
-				case read <- next{row, err}:
+				case read <- next{row, err, large}:
 				case <-ctx.Done():
 					return
 				}
 				if err != nil {
 					return
 				}
-				if !wait {
+				if !large {
 					continue
 				}
 				select {
@@ -200,11 +194,10 @@ func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
 		for {
 			select {
 			case n := <-read:
-				row, err, wait := n.row, n.err, len(n.row.Body) > largeLine
-				if errors.Is(err, io.EOF) || !yield(row, err) || err != nil {
+				if errors.Is(n.err, io.EOF) || !yield(n.row, n.err) || n.err != nil {
 					return
 				}
-				if !wait {
+				if !n.large {
 					continue
 				}
 				select {
@@ -338,8 +331,11 @@ func (r *Reader) readLine() (text []byte, whole bool, err error) {
 			return nil, false, err
 		}
 		r.line++
-		whole = size <= MaxLine
-		return bytes.TrimRight(r.buf, "\r\n"), whole, nil
+		text = bytes.TrimRight(r.buf, "\r\n")
+		if cap(r.buf) > largeLine {
+			r.buf = nil
+		}
+		return text, size <= MaxLine, nil
 	}
 }
 
@@ -348,12 +344,11 @@ func invalidUTF8(text []byte) int {
 	if utf8.Valid(text) {
 		return -1
 	}
-	for i := 0; i < len(text); {
+	for i := 0; ; {
 		c, n := utf8.DecodeRune(text[i:])
 		if c == utf8.RuneError && n == 1 {
 			return i
 		}
 		i += n
 	}
-	return -1
 }
