@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/internal/openfiles"
 	"github.com/ingot-run/ingot/queue/memqueue"
 )
 
@@ -62,11 +63,6 @@ func TestCopiesOfPipesAreDeleted(t *testing.T) { //nolint:paralleltest // it set
 	for failure, fails := range map[error]bool{io.EOF: false, broken: true} {
 		_, err := Enqueue(t.Context(), memqueue.New(), io.MultiReader(strings.NewReader("{\"prompt\":\"a\"}\n"), iotest.ErrReader(failure)), Options{Batch: "b"})
 		require.Equal(t, fails, errors.Is(err, broken))
-		links, err := filepath.Glob("/proc/self/fd/*")
-		require.NoError(t, err)
-		for _, link := range links {
-			path, _ := os.Readlink(link)
-			require.NotContains(t, path, dir)
-		}
+		openfiles.Require(t, 0, dir)
 	}
 }

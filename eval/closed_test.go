@@ -4,30 +4,13 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/eval"
+	"github.com/ingot-run/ingot/internal/openfiles"
 )
-
-// opened returns the files in a folder that this process has open.
-func opened(t *testing.T, folder string) (list []string) {
-	t.Helper()
-	const descriptors = "/proc/self/fd"
-	entries, err := os.ReadDir(descriptors)
-	if err != nil {
-		t.Skip("whether files are closed is not tested: this system has no " + descriptors)
-	}
-	for _, e := range entries {
-		path, err := os.Readlink(filepath.Join(descriptors, e.Name()))
-		if err == nil && strings.HasPrefix(path, folder) {
-			list = append(list, path)
-		}
-	}
-	return list
-}
 
 // TestFilesAreClosed: a run that is evaluated, read, compared and saved leaves no file open.
 func TestFilesAreClosed(t *testing.T) {
@@ -35,10 +18,10 @@ func TestFilesAreClosed(t *testing.T) {
 	folder := t.TempDir()
 	f, err := os.Create(filepath.Join(folder, "open"))
 	require.NoError(t, err)
-	require.Len(t, opened(t, folder), 1)
+	openfiles.Require(t, 1, folder)
 	require.NoError(t, f.Close())
 	s := written(t, "a", "doc_to_text: q\ndoc_to_target: a\n", rowsOf(2))
-	require.Empty(t, opened(t, filepath.Dir(s.Data)))
+	openfiles.Require(t, 0, filepath.Dir(s.Data))
 	run := filepath.Join(folder, "run")
 	cache := eval.Cache{Folder: filepath.Join(folder, "cache"), Identity: "m", Batch: "x"}
 	r, err := eval.Evaluate(t.Context(), run, []*eval.Set{s}, nil, eval.Config{Model: "m"}, func(ctx context.Context, requests, answers string) error {
@@ -56,5 +39,5 @@ func TestFilesAreClosed(t *testing.T) {
 	}
 	_, err = eval.Pin(folder, "main", "run")
 	require.NoError(t, err)
-	require.Empty(t, opened(t, folder))
+	openfiles.Require(t, 0, folder)
 }

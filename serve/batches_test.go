@@ -4,15 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"mime/multipart"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/internal/openfiles"
 	"github.com/ingot-run/ingot/serve"
 	"github.com/ingot-run/ingot/serve/batch"
 )
@@ -109,25 +106,6 @@ func decode[T any](t testing.TB, got response) (v T) {
 	return v
 }
 
-// isOpen reports whether this process has a file open whose path contains a text. It reports false
-// on systems without /proc.
-func isOpen(t *testing.T, text string) bool {
-	t.Helper()
-	const folder = "/proc/self/fd"
-	open, err := os.ReadDir(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false
-	}
-	require.NoError(t, err)
-	for _, f := range open {
-		path, err := os.Readlink(filepath.Join(folder, f.Name()))
-		if err == nil && strings.Contains(path, text) { // it may have been closed meanwhile
-			return true
-		}
-	}
-	return false
-}
-
 func TestFilesOverHTTP(t *testing.T) {
 	t.Parallel()
 	b := setUpStore(t)
@@ -147,7 +125,7 @@ func TestFilesOverHTTP(t *testing.T) {
 	part2 := b.send(t, "GET", "/v1/files/"+f.ID+"/content", "", "Range", "bytes=1-3")
 	require.Equal(t, http.StatusPartialContent, part2.status)
 	require.Equal(t, text[1:4], part2.text)
-	require.Eventually(t, func() bool { return !isOpen(t, f.ID) }, 5*time.Second, time.Millisecond, "a file is closed when it was sent")
+	require.Eventually(t, func() bool { return len(openfiles.Paths(t, f.ID)) == 0 }, 5*time.Second, time.Millisecond, "a file is closed when it was sent")
 
 	type list struct {
 		Object  string     `json:"object"`

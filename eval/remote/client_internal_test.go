@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/internal/openfiles"
 	"github.com/ingot-run/ingot/openai"
 )
 
@@ -390,11 +391,8 @@ func TestFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{4, 0, 0}, []int{p.Kept, p.Done, p.Failed})
 
-	descriptors, _ := filepath.Glob("/proc/self/fd/*") // only on Linux
-	for _, d := range descriptors {
-		open, _ := os.Readlink(d)
-		require.NotContains(t, []string{requests, answers}, open, "the file is still open")
-	}
+	openfiles.Require(t, 0, requests)
+	openfiles.Require(t, 0, answers)
 
 	_, _, err = c.RunFile(t.Context(), filepath.Join(folder, "none"), answers, nil)
 	require.ErrorContains(t, err, "read requests: open ")

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/eval/schedule"
+	"github.com/ingot-run/ingot/internal/openfiles"
 )
 
 func read(t *testing.T, text string) ([]schedule.Entry, error) {
@@ -17,12 +18,7 @@ func read(t *testing.T, text string) ([]schedule.Entry, error) {
 	path := filepath.Join(t.TempDir(), "schedule.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	list, err := schedule.Read(path)
-	descriptors, _ := filepath.Glob("/proc/self/fd/*") // only on Linux
-	for _, d := range descriptors {
-		if open, _ := os.Readlink(d); open == path {
-			t.Error("the file is still open")
-		}
-	}
+	openfiles.Require(t, 0, path)
 	return list, err
 }
 

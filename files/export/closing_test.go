@@ -3,12 +3,9 @@ package export_test
 import (
 	"bytes"
 	"compress/gzip"
-	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,25 +13,8 @@ import (
 
 	"github.com/ingot-run/ingot/files/export"
 	"github.com/ingot-run/ingot/files/table"
+	"github.com/ingot-run/ingot/internal/openfiles"
 )
-
-// openFiles returns the paths of this process's open files in a folder.
-func openFiles(t *testing.T, in string) (paths []string) {
-	t.Helper()
-	const folder = "/proc/self/fd"
-	list, err := os.ReadDir(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("needs " + folder)
-	}
-	require.NoError(t, err)
-	for _, f := range list {
-		path, err := os.Readlink(filepath.Join(folder, f.Name()))
-		if err == nil && strings.HasPrefix(path, in+"/") {
-			paths = append(paths, path)
-		}
-	}
-	return paths
-}
 
 // TestNothingStaysOpen: no file of answers, rows or tables is open after it was used, or after an
 // error.
@@ -65,7 +45,7 @@ func TestNothingStaysOpen(t *testing.T) {
 	} {
 		err := use()
 		require.Equal(t, name == "damaged answers" || name == "a folder in the way", err != nil, "%s: %v", name, err)
-		require.Empty(t, openFiles(t, folder), name)
+		openfiles.Require(t, 0, folder+"/")
 		require.Zero(t, *in.opened, name)
 		hidden, err := filepath.Glob(filepath.Join(folder, ".*"))
 		require.NoError(t, err)

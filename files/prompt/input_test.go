@@ -18,6 +18,7 @@ import (
 	"github.com/ingot-run/ingot/files/prompt"
 	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/files/table"
+	"github.com/ingot-run/ingot/internal/openfiles"
 	"github.com/ingot-run/ingot/openai"
 )
 
@@ -254,33 +255,19 @@ func TestAnswered(t *testing.T) {
 // whose records are not held too. An error of that is an error of Start.
 func TestLinesAreReadFromTheFile(t *testing.T) {
 	t.Parallel()
-	open := func(path string) (n int) {
-		const folder = "/proc/self/fd"
-		list, err := os.ReadDir(folder)
-		if errors.Is(err, fs.ErrNotExist) {
-			t.Skip("needs /proc")
-		}
-		require.NoError(t, err)
-		for _, f := range list {
-			if to, err := os.Readlink(filepath.Join(folder, f.Name())); err == nil && to == path {
-				n++
-			}
-		}
-		return n
-	}
 	lines := []byte("{\"prompt\":\"a\"}\nbroken \xff\n")
 	path := put(t, "a.jsonl", string(lines))
 	in, err := table.Open([]string{path}, table.Options{})
 	require.NoError(t, err)
 	s := prompt.NewStream(in, prompt.Options{})
 	require.NoError(t, s.Start())
-	require.Equal(t, 1, open(path))
+	openfiles.Require(t, 1, path)
 	read, err := io.ReadAll(s)
 	require.NoError(t, err)
 	require.Equal(t, lines, read)
-	require.Equal(t, 1, open(path))
+	openfiles.Require(t, 1, path)
 	require.NoError(t, s.Close())
-	require.Zero(t, open(path))
+	openfiles.Require(t, 0, path)
 	require.NoError(t, s.Close(), "a second call does nothing")
 
 	large := put(t, "b.jsonl", strings.Repeat("{\"prompt\":\"a\"}\n", 30_000))
@@ -289,9 +276,9 @@ func TestLinesAreReadFromTheFile(t *testing.T) {
 	for _, o := range []prompt.Options{{}, {Defaults: []prompt.Default{setting(t, "max_tokens", "5")}}} {
 		s = prompt.NewStream(in, o)
 		require.NoError(t, s.Start())
-		require.Equal(t, 1, open(large), "either the lines or the records are read")
+		openfiles.Require(t, 1, large) // either the lines or the records are read
 		require.NoError(t, s.Close())
-		require.Zero(t, open(large))
+		openfiles.Require(t, 0, large)
 	}
 	in, err = table.Open([]string{path}, table.Options{})
 	require.NoError(t, err)

@@ -1,8 +1,6 @@
 package rows
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -13,28 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/ingot-run/ingot/internal/openfiles"
 	"github.com/ingot-run/ingot/openai"
 )
-
-// openFiles returns the number of this process's open files in a folder; n on systems without
-// /proc.
-func openFiles(t *testing.T, folder string, n int) int {
-	t.Helper()
-	const open = "/proc/self/fd"
-	list, err := os.ReadDir(open)
-	if errors.Is(err, fs.ErrNotExist) {
-		return n
-	}
-	require.NoError(t, err)
-	found := 0
-	for _, f := range list {
-		path, err := os.Readlink(filepath.Join(open, f.Name()))
-		if err == nil && strings.HasPrefix(path, folder+"/") {
-			found++
-		}
-	}
-	return found
-}
 
 // An output has one file open, also after its file was replaced, and none after an error or Close.
 func TestOpenFilesOfAnOutput(t *testing.T) {
@@ -42,7 +21,7 @@ func TestOpenFilesOfAnOutput(t *testing.T) {
 	o, path, err := openWith(t, lines(answer(1), failure(2), answer(3)))
 	require.NoError(t, err)
 	folder := filepath.Dir(path)
-	require.Equal(t, 1, openFiles(t, folder, 1))
+	openfiles.Require(t, 1, folder+"/")
 	before, err := os.Stat(path)
 	require.NoError(t, err)
 	n, err := o.Retract(sums(failure(3), answer(1)))
@@ -55,19 +34,19 @@ func TestOpenFilesOfAnOutput(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, o.Drop(func(r Result) bool { return r.Line == 1 }))
 	require.NoError(t, o.Sync())
-	require.Equal(t, 1, openFiles(t, folder, 1))
+	openfiles.Require(t, 1, folder+"/")
 	_, err = OpenOutput(path, "b")
 	require.ErrorContains(t, err, "in use")
-	require.Equal(t, 1, openFiles(t, folder, 1))
+	openfiles.Require(t, 1, folder+"/")
 	require.NoError(t, o.Close())
-	require.Zero(t, openFiles(t, folder, 0))
+	openfiles.Require(t, 0, folder+"/")
 	_, err = OpenOutput(path, "another")
 	require.Error(t, err)
-	require.Zero(t, openFiles(t, folder, 0))
+	openfiles.Require(t, 0, folder+"/")
 	o, err = OpenOutput(filepath.Join(folder, "new"), "b")
 	require.NoError(t, err)
 	require.NoError(t, o.Abandon())
-	require.Zero(t, openFiles(t, folder, 0))
+	openfiles.Require(t, 0, folder+"/")
 	require.NoFileExists(t, filepath.Join(folder, "new"))
 }
 
@@ -160,7 +139,7 @@ func TestCopiesOnAFullDisk(t *testing.T) {
 				left, err := os.ReadDir(filepath.Dir(path))
 				require.NoError(t, err)
 				require.Len(t, left, 1)
-				require.Equal(t, 1, openFiles(t, filepath.Dir(path), 1))
+				openfiles.Require(t, 1, filepath.Dir(path)+"/")
 				require.True(t, o.Has(2))
 				require.NoError(t, act(o), "there is room again")
 				require.False(t, o.Has(2))

@@ -2,7 +2,6 @@ package table_test
 
 import (
 	"bytes"
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,26 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/files/table"
+	"github.com/ingot-run/ingot/internal/openfiles"
 )
-
-// openFiles returns the paths of this process's open files that contain a text. It returns none on
-// systems without /proc.
-func openFiles(t *testing.T, text string) (paths []string) {
-	t.Helper()
-	const folder = "/proc/self/fd"
-	list, err := os.ReadDir(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	require.NoError(t, err)
-	for _, f := range list {
-		path, err := os.Readlink(filepath.Join(folder, f.Name()))
-		if err == nil && strings.Contains(path, text) {
-			paths = append(paths, path)
-		}
-	}
-	return paths
-}
 
 // TestNothingStaysOpen: after Close, and after an error, no file of the input is open, nor a
 // temporary copy.
@@ -90,7 +71,7 @@ func TestNothingStaysOpen(t *testing.T) { // not parallel, since it looks at all
 		}
 		require.NoError(t, in.Close(), name)
 		for _, text := range []string{mark, "testdata", "ingot-table-"} {
-			require.Empty(t, openFiles(t, text), name)
+			openfiles.Require(t, 0, text)
 		}
 	}
 
@@ -100,7 +81,7 @@ func TestNothingStaysOpen(t *testing.T) { // not parallel, since it looks at all
 	require.NoError(t, err)
 	content, err := in.Content()
 	require.NoError(t, err)
-	require.Len(t, openFiles(t, mark), 1)
+	openfiles.Require(t, 1, mark)
 	require.NoError(t, content.Close())
 	out := filepath.Join(dir, "out.csv")
 	for _, commit := range []bool{true, false} {
@@ -113,8 +94,8 @@ func TestNothingStaysOpen(t *testing.T) { // not parallel, since it looks at all
 	}
 	_, err = table.Open([]string{"/dev/zero"}, table.Options{})
 	require.Error(t, err)
-	require.Empty(t, openFiles(t, mark))
-	require.Empty(t, openFiles(t, "/dev/zero"))
+	openfiles.Require(t, 0, mark)
+	openfiles.Require(t, 0, "/dev/zero")
 	require.FileExists(t, out)
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/internal/openfiles"
 	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/queue"
 )
@@ -56,17 +56,8 @@ func requireNoneLeft(t *testing.T, s *Store) {
 		require.NoError(t, err)
 		require.Empty(t, left)
 	}
-	const open = "/proc/self/fd"
-	files, err := os.ReadDir(open)
-	if errors.Is(err, fs.ErrNotExist) {
-		return // not on Linux
-	}
-	require.NoError(t, err)
-	for _, f := range files {
-		path, err := os.Readlink(filepath.Join(open, f.Name()))
-		if err == nil && strings.HasPrefix(path, s.root) { // otherwise it was closed meanwhile
-			require.Equal(t, s.folder("lock"), path, "the file is still open")
-		}
+	for _, path := range openfiles.Paths(t, s.root) {
+		require.Equal(t, s.folder("lock"), path, "the file is still open")
 	}
 }
 
