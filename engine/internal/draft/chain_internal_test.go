@@ -394,7 +394,7 @@ func TestPassesAreMeasured(t *testing.T) {
 		for _, n := range []int{1, 4, 8} {
 			require.Positive(t, sp.planner.Pass.Seconds(n), name)
 		}
-		require.InDelta(t, passAllowance, sp.ledger.allowance, 0, name)
+		require.InDelta(t, passPatience, sp.trials.patience, 0, name)
 		require.False(t, sp.catchesUp(), "nothing is drafted before it is known to be worth its cost")
 
 		for _, broken := range []bool{true, false} {
@@ -408,8 +408,8 @@ func TestPassesAreMeasured(t *testing.T) {
 	}
 	sp, err := New(Options{NGram: true, Steps: steps, MaxInFlight: 4})
 	require.NoError(t, err)
-	require.InDelta(t, textAllowance, sp.ledger.allowance, 0)
-	require.Equal(t, 6, sp.ledger.ramp)
+	require.InDelta(t, textPatience, sp.trials.patience, 0)
+	require.Equal(t, 6, sp.trials.ramp)
 	require.Nil(t, sp.chain)
 	require.Zero(t, sp.planner.Pass.Seconds(4))
 }

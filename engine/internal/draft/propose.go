@@ -1,7 +1,5 @@
 package draft
 
-import "time"
-
 // Next describes the next step.
 type Next struct {
 	Running int         // number of running sequences
@@ -12,28 +10,23 @@ type Next struct {
 // Draft drafts for the sequences that generate in the next step. step lists the sequences of the
 // last step that have not ended. The MTP layer or small model processes their tokens.
 func (sp *Speculator) Draft(step []*Sequence, next Next) error {
+	if !sp.drafts() {
+		return nil
+	}
 	for _, s := range step {
 		s.wanted = 0
 	}
 	sp.planner.Reads = meanLength(next.Decode)
 	sp.gather(next.Decode)
-	allowed := sp.drafts()
-	if allowed {
-		start := time.Now()
-		sp.searchText(next.Decode)
-		sp.ledger.lose(time.Since(start).Seconds())
-	}
-	sp.plan(next, allowed)
+	sp.searchText(next.Decode)
+	sp.plan(next)
 	if sp.chain == nil {
 		return nil
 	}
 	if next.Running > 0 {
 		sp.judge(next)
 	}
-	start := time.Now()
-	err := sp.chain.run(step, sp.catchesUp(), &sp.planner.Pass, sp.gates())
-	sp.ledger.lose(time.Since(start).Seconds())
-	return err
+	return sp.chain.run(step, sp.catchesUp(), &sp.planner.Pass, sp.gates())
 }
 
 func meanLength(seqs []*Sequence) int {
@@ -58,7 +51,7 @@ func (sp *Speculator) gather(decode []*Sequence) {
 }
 
 // drafts reports whether the next step may have drafts.
-func (sp *Speculator) drafts() bool { return sp.fixed > 0 || sp.ledger.allows() }
+func (sp *Speculator) drafts() bool { return sp.fixed > 0 || sp.trials.allows() }
 
 // searchText drafts from the texts of the sequences, where that is expected to yield as much as
 // drafts by passes.
@@ -81,8 +74,8 @@ func (sp *Speculator) searchText(decode []*Sequence) {
 }
 
 // plan decides how many tokens to draft for each sequence, and shortens n-gram drafts, which exist
-// already. allowed reports whether there may be drafts.
-func (sp *Speculator) plan(next Next, allowed bool) {
+// already.
+func (sp *Speculator) plan(next Next) {
 	left := min(sp.room, max(0, sp.limits.Rows-len(next.Decode)-next.Others))
 	sp.planner.Room = max(left, 1)
 	if sp.fixed > 0 {
@@ -90,12 +83,8 @@ func (sp *Speculator) plan(next Next, allowed bool) {
 			sp.candidates[i].Length = min(sp.fixed, sp.candidates[i].Limit)
 		}
 	} else if len(next.Decode) > 0 {
-		sp.planner.Slow = sp.ledger.relative()
-		if worth := sp.planner.Plan(sp.candidates, next.Others) > 0; !allowed {
-			for i := range sp.candidates {
-				sp.candidates[i].Length = 0
-			}
-		} else if !worth {
+		sp.planner.Slow = sp.trials.relative()
+		if sp.planner.Plan(sp.candidates, next.Others) == 0 {
 			sp.rest()
 		}
 	}
@@ -134,7 +123,7 @@ func (sp *Speculator) judge(next Next) {
 		sp.fresh = append(sp.fresh, candidate{chances: sp.learned[kind].pass.chances(&record{}), Limit: MaxTokens})
 	}
 	p := sp.planner
-	if p.Plan(sp.fresh, 0) > 0 && sp.ledger.allows() {
+	if p.Plan(sp.fresh, 0) > 0 {
 		sp.unprofitable = max(0, sp.unprofitable-forgives)
 	} else {
 		sp.unprofitable = min(sp.unprofitable+1, maxUnprofitable)
@@ -150,4 +139,9 @@ const maxUnprofitable, forgives = 16, 4
 // that draft nothing. This costs passes. The passes continue for a few unprofitable steps, because
 // an MTP layer that misses a step of a sequence can draft for this sequence only from the next page
 // on, without the text before that page.
-func (sp *Speculator) catchesUp() bool { return sp.fixed > 0 || sp.unprofitable < maxUnprofitable }
+//
+// Nothing is processed while there may be no drafts, so that steps are as fast as without a
+// drafter.
+func (sp *Speculator) catchesUp() bool {
+	return sp.fixed > 0 || sp.trials.allows() && sp.unprofitable < maxUnprofitable
+}

@@ -92,9 +92,14 @@ type machine struct {
 	// of each place are counted apart. Devices with graphs have such steps.
 	fresh  []float64
 	places int
-	// prompts reports whether a step computes the prompts of the texts that begin with it. It is
-	// then alone in flight.
+	// prompts reports whether a step computes the prompts of the texts that begin with it.
 	prompts bool
+	// uneven is the additional time of a step with drafts or prompts, whose number of rows is
+	// seldom that of an earlier step.
+	uneven float64
+	// waste is the share of a step that the rows of texts that have ended may take before the steps
+	// in flight are the last ones; 0 if no step may have such rows.
+	waste float64
 }
 
 // device is a machine with the steps that it has run.
@@ -105,9 +110,15 @@ type device struct {
 	since int // steps since the last step with drafts
 }
 
-// run returns the seconds of a number of steps in flight together.
-func (d *device) run(size cost.Size, steps int, drafts bool) (seconds float64) {
+// run returns the seconds of a number of steps in flight together. The first one also has rows of
+// prompts.
+func (d *device) run(size cost.Size, prompts, steps int, drafts bool) (seconds float64) {
+	further := size
+	size.Rows += prompts
 	for i := range steps {
+		if i > 0 {
+			size = further
+		}
 		s := d.estimate.Seconds(size) + d.output*float64(size.Outputs)
 		d.since++
 		if drafts {
@@ -115,6 +126,9 @@ func (d *device) run(size cost.Size, steps int, drafts bool) (seconds float64) {
 		}
 		if d.since < 4 && d.slow > 0 {
 			s *= d.slow
+		}
+		if drafts || i == 0 && prompts > 0 {
+			s += d.uneven
 		}
 		key, fresh := [2]int{size.Rows, d.steps % max(d.places, 1)}, 0.0
 		if n := d.runs[key]; n < len(d.fresh) {
@@ -154,22 +168,22 @@ func simulate(m *machine, sp *Speculator, all [][]int32, streams int, temperatur
 		}
 		rows, drafted, steps := len(running), 0, max(m.inFlight, 1)
 		if sp != nil {
-			steps = min(steps, sp.MaxInFlight())
+			steps = min(steps, sp.MaxRun())
 		}
 		for _, s := range running {
 			drafted += len(s.Drafts)
-			steps = min(steps, s.remaining())
 		}
+		steps = min(steps, useful(running, int(m.waste*float64(rows))))
 		if rows += drafted; drafted > 0 {
 			steps = 1
 		}
 		prompts := 0
-		if m.prompts && begun > before {
-			prompts, steps = prompt*(begun-before), 1
+		if m.prompts {
+			prompts = prompt * (begun - before)
 		}
 		before = begun
-		took := Step{Size: cost.Size{Rows: rows + prompts, Outputs: rows}, Steps: steps, Waiting: len(all) > 0}
-		run := d.run(took.Size, steps, drafted > 0)
+		took := Step{Size: cost.Size{Rows: rows + prompts/steps, Outputs: rows}, Steps: steps, Waiting: len(all) > 0}
+		run := d.run(cost.Size{Rows: rows, Outputs: rows}, prompts, steps, drafted > 0)
 		took.Seconds = run / float64(steps)
 		seconds += run
 		for _, s := range running {
@@ -198,6 +212,20 @@ func simulate(m *machine, sp *Speculator, all [][]int32, streams int, temperatur
 	return seconds
 }
 
+// useful returns the number of steps after which the rows of texts that have ended are more than
+// allowed.
+func useful(running []*Sequence, wasted int) (steps int) {
+	for wasted >= 0 {
+		steps++
+		for _, s := range running {
+			if s.remaining() <= steps {
+				wasted--
+			}
+		}
+	}
+	return steps
+}
+
 // TestRegret generates simulated texts with drafts and without, on machines whose steps take as
 // long as estimated, longer or, with several in flight, shorter. With drafts, no run may take over
 // 2 % longer, whatever the text, and repetitive texts must take much less time where rows are
@@ -215,6 +243,7 @@ func TestRegret(t *testing.T) {
 		"steps in flight": {estimate: gpu, inFlight: 8, host: 0.45},
 		"graphs":          {estimate: gpu, inFlight: 8, host: 0.45, fresh: []float64{0.3, 0.3, 0.3, 0.3, 1.5}, places: 8},
 		"prompts":         {estimate: gpu, inFlight: 8, host: 0.45, fresh: []float64{0.3, 0.3, 0.3, 0.3, 1.5}, places: 8, prompts: true},
+		"long runs":       {estimate: gpu, inFlight: 32, host: 0.5, prompts: true, uneven: 0.7, waste: 0.25},
 	}
 	// The maximum time with drafts of repetitive texts, by streams.
 	gains := map[string]map[int]float64{
@@ -222,6 +251,7 @@ func TestRegret(t *testing.T) {
 		"steps in flight": {1: 0.3, 16: 0.45, 64: 0.6},
 		"graphs":          {1: 0.4, 16: 0.45, 64: 0.6},
 		"prompts":         {1: 0.4, 16: 0.5, 64: 0.65},
+		"long runs":       {1: 0.5, 16: 0.7, 64: 0.72},
 	}
 	worst := 0.0
 	for name, m := range machines {
@@ -229,14 +259,14 @@ func TestRegret(t *testing.T) {
 			for _, streams := range []int{1, 16, 64} {
 				r := rand.New(rand.NewPCG(2, uint64(streams)))
 				var all [][]int32
-				for range 3 * streams {
+				for range 6*streams + 9 {
 					all = append(all, text(r, 60+r.IntN(500)))
 				}
 				temperature := func(i int) float64 { return 0 }
 				if kind == "mixed" { // greedy rows and drawn ones
 					temperature = func(i int) float64 { return float64(i % 2) }
 				}
-				sp, err := New(Options{NGram: true, Steps: m.estimate, Limits: model.Limits{Rows: 512}, MaxInFlight: 3, Sequences: streams})
+				sp, err := New(Options{NGram: true, Steps: m.estimate, Limits: model.Limits{Rows: 512}, MaxInFlight: min(max(m.inFlight, 1), 3), Sequences: streams})
 				require.NoError(t, err)
 				without, with := simulate(&m, nil, all, streams, temperature), simulate(&m, sp, all, streams, temperature)
 				worst = max(worst, with/without)

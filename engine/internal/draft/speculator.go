@@ -6,9 +6,7 @@ package draft
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"time"
 
 	"github.com/ingot-run/ingot/engine/internal/cost"
 	"github.com/ingot-run/ingot/engine/model"
@@ -34,8 +32,8 @@ type Options struct {
 	// Sequences is the number of sequences for which Limits.Outputs has room for drafts.
 	Sequences int
 	Steps     *cost.Steps // expected durations of steps of Model
-	// MaxInFlight is the maximum number of steps that are submitted before a wait if nothing is
-	// drafted.
+	// MaxInFlight is the number of steps that may be submitted to the backend before a wait; 1 for
+	// synchronous backends.
 	MaxInFlight int
 }
 
@@ -50,7 +48,7 @@ type Speculator struct {
 	ngram   bool
 	chain   *chain // nil if neither an MTP layer nor a small model drafts
 	planner planner
-	ledger  ledger
+	trials  trials
 	learned [kinds]learned // by kind of sequence
 
 	idle         int // number of steps since the last drafts
@@ -71,7 +69,7 @@ type learned struct {
 func New(o Options) (*Speculator, error) {
 	sp := &Speculator{
 		limits: o.Limits, room: MaxDrafts(o.Sequences), fixed: o.Fixed, ngram: o.NGram, planner: planner{Verify: o.Steps, Limit: MaxTokens}, unprofitable: maxUnprofitable,
-		ledger: newLedger(o.MaxInFlight, o.Small != nil || o.MTP != nil),
+		trials: newTrials(o.MaxInFlight, o.Small != nil || o.MTP != nil),
 	}
 	for k := range sp.learned {
 		sp.learned[k] = learned{ngram: newAcceptance(prior), pass: newAcceptance(passPrior), gate: newGate()}
@@ -88,19 +86,16 @@ func New(o Options) (*Speculator, error) {
 	return sp, nil
 }
 
-// MaxInFlight returns the maximum number of steps to submit before a wait: the number of steps
-// since the last drafts, but at least 1. While nothing may be drafted, it is the number of steps
-// after which there may be drafts again, if that is known. It is always 1 if Options.Fixed sets the
-// number of drafts.
-func (sp *Speculator) MaxInFlight() int {
+// MaxRun returns the maximum number of steps of the next run, between which nothing is drafted: the
+// number of steps since the last drafts, but at least 1. While there may be no drafts, it is the
+// number of steps until there may be some again. It is always 1 if Options.Fixed sets the number of
+// drafts.
+func (sp *Speculator) MaxRun() int {
 	if sp.fixed > 0 {
 		return 1
 	}
-	if sp.ledger.due > 0 {
-		return sp.ledger.due
-	}
 	if !sp.drafts() {
-		return math.MaxInt
+		return sp.trials.left
 	}
 	return max(1, sp.idle)
 }
@@ -117,10 +112,7 @@ func (sp *Speculator) Prefill(prompts []*Sequence) error {
 	if sp.chain == nil || len(prompts) == 0 || !sp.catchesUp() {
 		return nil
 	}
-	start := time.Now()
-	err := sp.chain.prefill(prompts)
-	sp.ledger.lose(time.Since(start).Seconds())
-	return err
+	return sp.chain.prefill(prompts)
 }
 
 // Observe records the results of a step, or of a number of steps that were in flight together. step
@@ -158,7 +150,7 @@ func (sp *Speculator) Observe(step []*Sequence, took Step) (c Counts, depends bo
 	return c, sp.account(took, c, ofLast)
 }
 
-// account enters a step into the ledger. If sequences wait, an accepted draft saves a row of a step
+// account records a step in the trials. If sequences wait, an accepted draft saves a row of a step
 // without drafts. Otherwise, drafts of the sequence that ends last save steps, and those of the
 // others only what a row adds to a step. ofLast is the number of accepted drafts of that sequence.
 func (sp *Speculator) account(took Step, c Counts, ofLast int) (depends bool) {
@@ -174,7 +166,7 @@ func (sp *Speculator) account(took Step, c Counts, ofLast int) (depends bool) {
 		row := seconds(streams) - seconds(streams-1)
 		saved = seconds(streams)*float64(ofLast) + row*float64(c.Accepted-ofLast)
 	}
-	return sp.ledger.observe(took, c.Drafted > 0, verify.Seconds(took.Size), verify.Seconds(without), saved)
+	return sp.trials.observe(took, c.Drafted > 0, verify.Seconds(took.Size), verify.Seconds(without), saved)
 }
 
 func (sp *Speculator) learn(s *Sequence) {

@@ -1,7 +1,6 @@
 package draft
 
 import (
-	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,7 +30,7 @@ func speculating(t *testing.T, o Options, c chain) (*Speculator, *tape) {
 	var m *tape
 	sp.chain, m = newTape(c)
 	sp.planner.Pass = cost.NewCurve([]int{1}, []float64{1e-9})
-	sp.ledger = newLedger(1, true)
+	sp.trials = drafting()
 	return sp, m
 }
 
@@ -45,19 +44,18 @@ func TestAccountOfAStep(t *testing.T) {
 		size    cost.Size
 		waiting bool
 		lost    float64
-		without float64
 	}{
 		// Three rows without drafts take 13+2+3+0.01*50 = 18.5 s. With 10 positions for each row,
 		// they take 18.3 s, and two rows 16.2 s. Two steps of 40 s were measured.
-		"others wait":       {[]drafts{{2, 1, 5}, {3, 3, 9}, {0, 0, 9}}, cost.Size{Rows: 8, Outputs: 8, Reads: 100}, true, 2*(40-18.5) - 4*18.3/3, 18.5},
-		"none waits":        {[]drafts{{2, 1, 5}, {3, 1, 9}, {0, 0, 9}}, cost.Size{Rows: 8, Outputs: 8, Reads: 100}, false, 2*(40-18.5) - 18.3 - 2.1, 18.5},
-		"the last has none": {[]drafts{{2, 1, 5}, {3, 1, 8}, {0, 0, 9}}, cost.Size{Rows: 8, Outputs: 8, Reads: 100}, false, 2*(40-18.5) - 2*2.1, 18.5},
-		"few positions":     {[]drafts{{2, 1, 5}, {3, 1, 8}, {0, 0, 9}}, cost.Size{Rows: 8, Outputs: 8, Reads: 20}, false, 2*(40-18) - 2*2.1, 18},
-		"alone":             {[]drafts{{4, 2, 5}}, cost.Size{Rows: 5, Outputs: 5, Reads: 60}, false, 2*(40-14.2) - 2*14.1, 14.2},
-		"alone, one waits":  {[]drafts{{4, 2, 5}}, cost.Size{Rows: 5, Outputs: 5, Reads: 60}, true, 2*(40-14.2) - 2*14.1, 14.2},
-		"two, none waits":   {[]drafts{{2, 1, 5}, {3, 1, 9}}, cost.Size{Rows: 7, Outputs: 7, Reads: 100}, false, 2*(40-16.5) - 16.2 - 2.1, 16.5},
-		"one draft":         {[]drafts{{1, 1, 5}}, cost.Size{Rows: 6, Outputs: 2, Reads: 20}, false, 2*(40-18.1) - 14.1, 18.1},
-		"a prompt too":      {[]drafts{{4, 2, 5}}, cost.Size{Rows: 15, Outputs: 5, Reads: 60}, false, 2*(40-24.2) - 2*14.1, 24.2},
+		"others wait":       {[]drafts{{2, 1, 5}, {3, 3, 9}, {0, 0, 9}}, cost.Size{Rows: 8, Outputs: 8, Reads: 100}, true, 2*(40-18.5) - 4*18.3/3},
+		"none waits":        {[]drafts{{2, 1, 5}, {3, 1, 9}, {0, 0, 9}}, cost.Size{Rows: 8, Outputs: 8, Reads: 100}, false, 2*(40-18.5) - 18.3 - 2.1},
+		"the last has none": {[]drafts{{2, 1, 5}, {3, 1, 8}, {0, 0, 9}}, cost.Size{Rows: 8, Outputs: 8, Reads: 100}, false, 2*(40-18.5) - 2*2.1},
+		"few positions":     {[]drafts{{2, 1, 5}, {3, 1, 8}, {0, 0, 9}}, cost.Size{Rows: 8, Outputs: 8, Reads: 20}, false, 2*(40-18) - 2*2.1},
+		"alone":             {[]drafts{{4, 2, 5}}, cost.Size{Rows: 5, Outputs: 5, Reads: 60}, false, 2*(40-14.2) - 2*14.1},
+		"alone, one waits":  {[]drafts{{4, 2, 5}}, cost.Size{Rows: 5, Outputs: 5, Reads: 60}, true, 2*(40-14.2) - 2*14.1},
+		"two, none waits":   {[]drafts{{2, 1, 5}, {3, 1, 9}}, cost.Size{Rows: 7, Outputs: 7, Reads: 100}, false, 2*(40-16.5) - 16.2 - 2.1},
+		"one draft":         {[]drafts{{1, 1, 5}}, cost.Size{Rows: 6, Outputs: 2, Reads: 20}, false, 2*(40-18.1) - 14.1},
+		"a prompt too":      {[]drafts{{4, 2, 5}}, cost.Size{Rows: 15, Outputs: 5, Reads: 60}, false, 2*(40-24.2) - 2*14.1},
 	} {
 		sp, _ := speculating(t, Options{Steps: linear()}, chain{})
 		sp.planner.Reads = 10
@@ -71,9 +69,8 @@ func TestAccountOfAStep(t *testing.T) {
 		got, depends := sp.Observe(step, Step{Size: c.size, Steps: 2, Seconds: 40, Waiting: c.waiting})
 		require.Equal(t, want, got, name)
 		require.True(t, depends, name)
-		l := sp.ledger
-		require.InDeltaSlice(t, []float64{c.lost, c.without, 80}, []float64{l.lost, l.last, l.spent}, 1e-9, name)
-		require.InDelta(t, 1+0.05*(40/linear().Seconds(c.size)-1), l.slow, 1e-9, name)
+		require.InDeltaSlice(t, []float64{c.lost, 80 - c.lost, 80, 2 * linear().Seconds(c.size)},
+			[]float64{sp.trials.lost, sp.trials.with.worth, sp.trials.with.seconds, sp.trials.with.estimated}, 1e-9, name)
 		for i, s := range step {
 			require.Equal(t, Counts{10 + c.seqs[i].drafted, 5 + c.seqs[i].accepted}, s.Total, name)
 			require.Empty(t, s.Drafts)
@@ -83,7 +80,7 @@ func TestAccountOfAStep(t *testing.T) {
 		require.Zero(t, sp.idle, name)
 	}
 	sp, _ := speculating(t, Options{}, chain{})
-	sp.ledger.since = 100
+	sp.trials.since = 100
 	for _, want := range []int{3, 6} {
 		c, depends := sp.Observe([]*Sequence{{Limit: 5}}, Step{Size: cost.Size{Rows: 1, Outputs: 1}, Steps: 3, Seconds: 1})
 		require.Zero(t, c)
@@ -186,15 +183,13 @@ func TestWhenStepsAreInFlight(t *testing.T) {
 	sp, _ := speculating(t, Options{}, chain{})
 	for idle, want := range map[int]int{0: 1, 1: 1, 2: 2, 7: 7, 20: 20} {
 		sp.idle = idle
-		require.Equal(t, want, sp.MaxInFlight(), idle)
+		require.Equal(t, want, sp.MaxRun(), idle)
 	}
-	sp.ledger.lost = 1
-	require.Equal(t, math.MaxInt, sp.MaxInFlight(), "there will be no drafts for a while")
-	sp.ledger.due = 7
-	require.Equal(t, 7, sp.MaxInFlight(), "steps in flight are measured")
-	sp.ledger.lost, sp.ledger.due = 0, 0
+	sp.trials.begin(false, 7)
+	require.Equal(t, 7, sp.MaxRun(), "there will be no drafts for a while")
+	sp.trials = drafting()
 	sp.fixed = 1
-	require.Equal(t, 1, sp.MaxInFlight())
+	require.Equal(t, 1, sp.MaxRun())
 	require.True(t, sp.Waits(&Sequence{}), "all tokens are processed")
 	require.Nil(t, sp.gates())
 	sp.fixed = 0
@@ -209,7 +204,7 @@ func TestWhenStepsAreInFlight(t *testing.T) {
 	require.True(t, sp.Waits(&Sequence{Drafts: []int32{1}}))
 }
 
-// Prompts are processed, at the cost of drafting, while drafts by passes are worth their cost.
+// Prompts are processed while drafts by passes are worth their cost.
 func TestPrefill(t *testing.T) {
 	t.Parallel()
 	sp, m := speculating(t, Options{}, chain{rows: 64, shift: 1, states: true})
@@ -219,11 +214,8 @@ func TestPrefill(t *testing.T) {
 	require.Zero(t, s.filled, "drafts by passes are not worth their cost")
 	sp.unprofitable = 0
 	require.NoError(t, sp.Prefill(nil))
-	require.Zero(t, sp.ledger.lost)
 	require.NoError(t, sp.Prefill([]*Sequence{s}))
 	require.Equal(t, 6, s.filled)
-	require.Positive(t, sp.ledger.lost)
-	require.Less(t, sp.ledger.lost, 60.0)
 	s.Rows, m.err = 8, errBroken
 	require.Equal(t, errBroken, sp.Prefill([]*Sequence{s}))
 	sp.chain = nil
@@ -252,9 +244,6 @@ func TestStepsWithoutProspects(t *testing.T) {
 	require.Equal(t, 6, judge(2, drawn, greedy))
 	require.Equal(t, 2, judge(4), "sequences that do not generate yet are taken for greedy ones")
 	require.Zero(t, judge(1, greedy))
-	sp.ledger.lost = 100
-	require.Equal(t, 1, judge(1, greedy), "drafting has lost too much")
-	sp.ledger.lost = 0
 	sp.planner.Pass = cost.NewCurve([]int{1}, []float64{100})
 	for range 20 {
 		judge(1, greedy)
@@ -262,10 +251,17 @@ func TestStepsWithoutProspects(t *testing.T) {
 	require.Equal(t, maxUnprofitable, sp.unprofitable)
 
 	// Draft judges while sequences run.
-	sp.ledger.last = 1
 	sp.planner.Pass = cost.NewCurve([]int{1}, []float64{1e-9})
 	require.NoError(t, sp.Draft(nil, Next{}))
 	require.Equal(t, maxUnprofitable, sp.unprofitable)
 	require.NoError(t, sp.Draft(nil, Next{Running: 1}))
 	require.Equal(t, maxUnprofitable-forgives, sp.unprofitable)
+	require.True(t, sp.catchesUp())
+
+	// Steps without drafts say nothing about drafts. They have no passes, so they are as fast as
+	// without a drafter.
+	sp.trials.drafts = false
+	require.NoError(t, sp.Draft(nil, Next{Running: 1}))
+	require.Equal(t, maxUnprofitable-forgives, sp.unprofitable)
+	require.False(t, sp.catchesUp())
 }

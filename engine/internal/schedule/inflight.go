@@ -22,7 +22,7 @@ func (p *planner) runLength(top int, now time.Time) (n int) {
 		n = max(n, min(maxRunSteps, int(maxRunTime/max(p.costs.Seconds(p.size), 1e-6))))
 	}
 	if n > 1 && p.speculator != nil {
-		n = min(n, p.speculator.MaxInFlight())
+		n = min(n, p.speculator.MaxRun())
 	}
 	if n == 1 || len(p.waiting) > 0 && p.waiting[0].request.interactive {
 		return 1

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine/internal/cache"
+	"github.com/ingot-run/ingot/engine/internal/cost"
 	"github.com/ingot-run/ingot/engine/internal/draft"
 	"github.com/ingot-run/ingot/engine/model"
 )
@@ -96,11 +97,16 @@ func TestLengthOfARun(t *testing.T) {
 	}
 }
 
-// idle returns a Speculator that has drafted nothing for a number of steps.
+// idle returns a Speculator that has drafted nothing for a number of steps, but may draft.
 func idle(t *testing.T, steps int) *draft.Speculator {
 	t.Helper()
-	sp, err := draft.New(draft.Options{NGram: true, Steps: constant(1)})
+	sp, err := draft.New(draft.Options{NGram: true, Steps: constant(1), Limits: model.Limits{Rows: 64}})
 	require.NoError(t, err)
-	sp.Observe(nil, draft.Step{Steps: steps, Seconds: 1})
+	one := cost.Size{Rows: 1, Outputs: 1}
+	s := &draft.Sequence{Tokens: []int32{1, 2, 3, 1, 2, 3, 1, 2, 3}, Limit: 100, Table: cache.NewPool(8, 4, cache.Groups{}).NewTable()}
+	require.NoError(t, sp.Draft(nil, draft.Next{Running: 1, Decode: []*draft.Sequence{s}}))
+	require.NotEmpty(t, s.Drafts)
+	sp.Observe([]*draft.Sequence{s}, draft.Step{Size: cost.Size{Rows: 1 + len(s.Drafts), Outputs: 1 + len(s.Drafts)}, Steps: 1, Seconds: 1})
+	sp.Observe(nil, draft.Step{Size: one, Steps: steps, Seconds: 1})
 	return sp
 }

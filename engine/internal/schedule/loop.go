@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -35,6 +36,7 @@ type loop struct {
 	drafting    drafting
 	steps       uint64
 	present     run
+	observed    time.Time                  // when the last step was observed; zero if it failed, or if the loop has waited since
 	prepare     func(step int) (more bool) // the method prepareStep as a function value, stored so that a step does not allocate it
 }
 
@@ -68,6 +70,7 @@ func (l *loop) turn() (open bool) {
 		l.panics = 0
 	default:
 		<-l.inbox.wake
+		l.observed = time.Time{}
 	}
 	return open
 }
@@ -76,6 +79,8 @@ func (l *loop) turn() (open bool) {
 // step.
 func (l *loop) step() {
 	start := time.Now()
+	before := cmp.Or(l.observed, start)
+	l.observed = time.Time{}
 	p, b := &l.planner, &l.batch
 	p.plan(start)
 	n := p.runLength(l.top, start)
@@ -112,10 +117,12 @@ func (l *loop) step() {
 	n = l.deliverRun()
 	equal := size.Rows == len(b.rows.Outputs) // all steps of the run have the same rows
 	size = b.meanSize(size, n)
-	took := draft.Step{Size: size, Steps: n, Seconds: (time.Since(start) - prefilling).Seconds() / float64(n), Waiting: len(p.waiting) > 0 || p.successions.follow(len(p.running))}
+	l.observed = time.Now()
+	perStep := func(d time.Duration) float64 { return d.Seconds() / float64(n) }
+	took := draft.Step{Size: size, Steps: n, Seconds: perStep(l.observed.Sub(before)), Waiting: len(p.waiting) > 0 || p.successions.follow(len(p.running))}
 	counts, depends := l.drafting.observe(b, took)
 	if !depends && (n == 1 || equal) {
-		l.costs.Observe(size, took.Seconds)
+		l.costs.Observe(size, perStep(l.observed.Sub(start)-prefilling))
 	}
 	if err := l.drafting.draft(b, p.running, p.expectedPromptRows(start)); err != nil {
 		fail(b.seqs, err)

@@ -15,7 +15,7 @@ type planner struct {
 	costs        *cost.Steps
 	speculator   *draft.Speculator // nil to draft nothing
 	stepTime     time.Duration
-	maxInFlight  int
+	maxInFlight  int // number of steps that a run has at least, if nothing ends it
 	maxSequences int
 	prefillChunk int
 	noSharing    bool
