@@ -19,16 +19,10 @@ func (q *Queue) Listen(ctx context.Context, channel string, onReady func(), onMe
 		return failure(err, "listen to events")
 	}
 	onReady()
-	messages := s.Channel()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case m := <-messages:
-			if m == nil {
-				return nil
-			}
-			onMessage([]byte(m.Payload))
-		}
+	stop := context.AfterFunc(ctx, func() { s.Close() }) //nolint:errcheck // the connection is only for this subscription
+	defer stop()
+	for m := range s.Channel() {
+		onMessage([]byte(m.Payload))
 	}
+	return nil
 }

@@ -94,7 +94,6 @@ func (f *feed) run(ctx context.Context) {
 			tasks := f.reserve
 			f.reserve = nil
 			returning.Go(func() { f.giveBack(tasks...) }) // meanwhile, results are recorded
-			continue
 		case <-f.wake:
 			f.wait()
 		case <-poll.C:

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/ingot-run/ingot/queue"
 )
@@ -236,21 +235,13 @@ func (m *member) listen(ctx context.Context) {
 	if _, err := s.Receive(ctx); err != nil {
 		return
 	}
-	m.arrived() // jobs may have arrived before the subscription
-	messages := s.Channel()
-	for {
-		var message *redis.Message
-		select {
-		case <-ctx.Done():
-			return
-		case message = <-messages:
-		}
-		switch {
-		case message == nil:
-			return
-		case message.Channel == arrivals:
+	m.arrived()                                          // jobs may have arrived before the subscription
+	stop := context.AfterFunc(ctx, func() { s.Close() }) //nolint:errcheck // the connection is only for this subscription
+	defer stop()
+	for message := range s.Channel() {
+		if message.Channel == arrivals {
 			m.arrived()
-		default:
+		} else {
 			m.cancel(message.Payload)
 		}
 	}

@@ -66,10 +66,11 @@ func (q *Queue) Serve(ctx context.Context, o queue.ServeOptions, handle queue.Ha
 	deliveries, abandon := context.WithCancel(lasting)
 	defer abandon()
 	s := newServer(deliveries, q, o, handle)
-	if err := q.deleteLeases(ctx, o.Alias); err != nil {
-		return err
+	err := q.deleteLeases(ctx, o.Alias)
+	if err == nil {
+		err = s.member.join(ctx)
 	}
-	if err := s.member.join(ctx); err != nil {
+	if err != nil {
 		return failure(err, "serve the queue")
 	}
 	s.start(ctx)
