@@ -35,9 +35,7 @@ func (s *Server) readBody(r *http.Request) (body []byte, done func(), err error)
 	for {
 		_, err := io.CopyN(&all, r.Body, smallBody)
 		if err == io.EOF { //nolint:errorlint // CopyN returns it unchanged
-			if share.held > 0 {
-				share.shrink(int64(all.Len()))
-			}
+			share.shrink(min(share.held, int64(all.Len())))
 			return all.Bytes(), share.giveBack, nil
 		}
 		if err != nil {

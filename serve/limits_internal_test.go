@@ -344,7 +344,17 @@ func TestLargeResponsesHaveTimeForEachPart(t *testing.T) {
 // Few requests for many answers do not fill the server for others.
 func TestFewRequestsDoNotFillTheServer(t *testing.T) {
 	t.Parallel()
-	w := waiting{limit: defaultLimits.waiting}
+	w := waiting{limit: 2}
+	_, ok := w.enter(2*maxFurther + 1)
+	require.True(t, ok)
+	_, ok = w.enter(2)
+	require.False(t, ok, "the limit of further answers is reached")
+	_, ok = w.enter(1)
+	require.True(t, ok)
+	_, ok = w.enter(1)
+	require.False(t, ok, "the limit of requests is reached")
+
+	w = waiting{limit: defaultLimits.waiting}
 	for many := true; many; {
 		_, many = w.enter(128)
 	}

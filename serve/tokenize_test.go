@@ -78,7 +78,10 @@ func TestTokenizer(t *testing.T) {
 		b.fails(t, 400, http.MethodPost, path, body)
 	}
 	b.fails(t, 404, http.MethodPost, "/tokenize", `{"model":"other","prompt":"a"}`)
-	b.fails(t, 404, http.MethodPost, "/tokenize", `{"model":"other","prompt":"a"}`)
+	vocab := b.engine.Info().Vocab
+	b.post(t, "/detokenize", fmt.Sprintf(`{"tokens":[0,%d]}`, vocab-1), &back)
+	e := b.fails(t, 400, http.MethodPost, "/detokenize", fmt.Sprintf(`{"tokens":[0,%d]}`, vocab))
+	require.Equal(t, fmt.Sprintf(`"tokens[1]" is %d, but the vocabulary has ids 0 to %d`, vocab, vocab-1), e.Message)
 	require.Equal(t, "unsupported", setUpFleet(t, memqueue.New()).fails(t, 404, http.MethodPost, "/tokenize", `{"prompt":"a"}`).Code)
 }
 

@@ -59,7 +59,7 @@ func (r *arrayReader) read() (json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		if start = bytes.TrimSpace(start); len(start) > 0 && start[0] == '[' {
+		if bytes.HasPrefix(bytes.TrimSpace(start), []byte("[")) {
 			r.inside = true
 			if _, err := r.in.Token(); err != nil {
 				return nil, err

@@ -17,11 +17,10 @@ func ParseComma(s string) (rune, error) {
 	case "semicolon":
 		return ';', nil
 	}
-	r, n := utf8.DecodeRuneInString(s)
-	if n == 0 || n < len(s) || r == utf8.RuneError || r >= utf8.RuneSelf || strings.ContainsRune("\"\r\n\x00", r) {
+	if len(s) != 1 || s[0] >= utf8.RuneSelf || strings.ContainsAny(s, "\"\r\n\x00") {
 		return 0, fmt.Errorf("%q is not one character of ASCII: give one, such as ';', or tab", s)
 	}
-	return r, nil
+	return rune(s[0]), nil
 }
 
 // DelimiterHint says that the columns of a CSV file are probably separated by another character

@@ -420,8 +420,8 @@ func (r *filesReader) Next() (Record, error) {
 // have the text of this error itself.
 func unusedBefore(reason string) error {
 	const text = "the record could not be used before: correct it and remove its " + ReasonColumn + " ("
-	if i := strings.LastIndex(reason, text); i >= 0 {
-		reason = strings.TrimSuffix(reason[i+len(text):], ")")
+	if _, before, ok := strings.Cut(reason, text); ok {
+		reason = strings.TrimSuffix(before, ")")
 	}
 	return errors.New(text + reason + ")")
 }
