@@ -216,6 +216,14 @@ func (f failingExpiry) Expire(ctx context.Context, batch string) (int, error) {
 	return f.Queue.Expire(ctx, batch)
 }
 
+// Nobody looks for overdue rows of a batch whose deadline has not passed.
+func TestBatchesExpireAfterTheirDeadline(t *testing.T) {
+	t.Parallel()
+	i := &inspector{queue: failingExpiry{memqueue.New(), map[string]error{"b": errors.New("called")}}}
+	later := time.Now().Add(time.Hour)
+	require.NoError(t, i.expire(t.Context(), []queue.Status{{Batch: "b"}, {Batch: "b", Deadline: &later}}))
+}
+
 // If the rows of a batch cannot expire, those of the other batches do, and all errors are returned.
 func TestOverdueBatchesExpireDespiteErrors(t *testing.T) {
 	t.Parallel()

@@ -140,6 +140,7 @@ func TestPrepare(t *testing.T) {
 		"others, without failures":    {input: changed(), options: local.PrepareOptions{FailedToo: map[int]bool{2: true}}, want: []int{1, 2, 3, 4, 5}, rows: 5},
 		"one of them has changed":     {input: changed(2, "other"), options: local.PrepareOptions{RetryFailed: true, FailedToo: map[int]bool{2: true}}, want: []int{1, 3, 5}, rows: 5},
 		"missing rows":                {input: prompts(before[:2]...), options: local.PrepareOptions{}, want: []int{1, 2, 3, 4, 5}, missing: 3, rows: 2},
+		"missing rows, and new ones":  {input: prompts(before[:2]...) + "\n\n\n" + prompts("six", "seven"), want: []int{1, 2, 3, 4, 5}, missing: 3, rows: 4},
 		"missing rows are refused":    {input: prompts(before[:3]...), want: []int{1, 2, 3, 4, 5}, missing: 2, says: gone.Error(), rows: 3},
 		"a pipe":                      {input: changed(2, "other"), pipe: true, want: []int{1, 2, 3, 4, 5}},
 		"a pipe, failures again":      {input: changed(), pipe: true, options: local.PrepareOptions{RetryFailed: true}, want: []int{1, 2, 3, 5}},
@@ -370,6 +371,18 @@ func TestRunFailsFast(t *testing.T) {
 	out := answered(t, hot(), prompts("cold", "hot"))
 	_, err := local.Run(t.Context(), hot(), strings.NewReader(prompts("cold", "hot", "hot", "hot")), out, local.Options{Concurrency: 1, FailFast: 1, Logger: quiet})
 	require.NoError(t, err, "the output has an answer")
+}
+
+// Chats that have their answers need no template any more.
+func TestAnsweredChatsNeedNoTemplate(t *testing.T) {
+	t.Parallel()
+	chat := `{"messages":[{"role":"user","content":"hi"}]}` + "\n"
+	out := answered(t, scripted{changes: func(i *engine.Info) { i.Chat = true }}, chat)
+	s, err := local.Run(t.Context(), scripted{}, io.MultiReader(strings.NewReader(chat)), out, local.Options{
+		Logger: quiet, NoTemplate: func(n int) { require.Failf(t, "no chat is left", "%d", n) },
+	})
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 0, 0}, []int{s.Kept, s.Done, s.Failed})
 }
 
 // Rows that need a chat template are reported, and for a model for chats the texts that it

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -121,17 +122,16 @@ func (r *request) force() error {
 }
 
 func lengthLimit(context, prompt int, req *generation.Request) (int, error) {
+	room := context - prompt
 	switch {
-	case prompt > context:
+	case room < 0:
 		return 0, generation.TooLong("the prompt has %d tokens; the context holds %d", prompt, context)
 	case req.PromptOnly:
 		return prompt, nil
-	case prompt == context:
+	case room == 0:
 		return 0, generation.TooLong("the prompt has %d tokens and fills the context, so that nothing can be generated", prompt)
-	case req.MaxTokens == 0 || req.MaxTokens > context-prompt:
-		return context, nil
 	}
-	return prompt + req.MaxTokens, nil
+	return prompt + min(room, cmp.Or(req.MaxTokens, room)), nil
 }
 
 // resume gives the sequences the tokens that an earlier attempt generated. As after a preemption,
