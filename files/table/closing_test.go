@@ -47,6 +47,7 @@ func TestNothingStaysOpen(t *testing.T) { // not parallel, since it looks at all
 		"a damaged header":          {[]string{put(t, dir, "f.csv", "a,b\"\n1\n")}, table.Options{}, "header: parse error on line 1"},
 		"damaged Parquet":           {[]string{put(t, dir, "g.parquet", string(parquet[:len(parquet)-9])+"PAR1")}, table.Options{}, "read "},
 		"damaged gzip":              {[]string{put(t, dir, "h.gz", "\x1f\x8b\x00")}, table.Options{}, "h.gz"},
+		"damaged content of gzip":   {[]string{put(t, dir, "k.gz", gzipOf("x\n1\n")[:12])}, table.Options{}, "k.gz"},
 		"a damaged sample":          {[]string{put(t, dir, "i.gz", gzipOf("x\n1\n2\n")[:25])}, table.Options{Select: table.Selection{Sample: 1}}, "i.gz"},
 		"a damaged sample of stdin": {[]string{"-"}, table.Options{Stdin: bytes.NewReader(parquet[:900]), Select: table.Selection{Sample: 1}}, "stdin"},
 		"damaged JSON's columns":    {[]string{put(t, dir, "j.gz", gzipOf(strings.Repeat("{\"a\":1}\n", 3))[:30])}, table.Options{Format: table.Lines, Select: table.Selection{Where: "a > 1"}}, "j.gz"},

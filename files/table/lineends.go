@@ -1,10 +1,6 @@
 package table
 
-import (
-	"bufio"
-	"errors"
-	"io"
-)
+import "bufio"
 
 // lineEnds is a reader of CSV text for encoding/csv. It preserves line ends in quoted cells:
 // encoding/csv drops the \r of each \r\n, so lineEnds replaces each \r\n in a quoted cell by
@@ -37,11 +33,8 @@ func (l *lineEnds) Read(p []byte) (int, error) {
 			return n, nil
 		}
 		c, err := l.in.ReadByte()
-		if err != nil {
-			if n > 0 && errors.Is(err, io.EOF) {
-				return n, nil
-			}
-			return n, err
+		if err != nil { // n is 0, since nothing was buffered
+			return 0, err
 		}
 		p[n] = c
 		l.advance(c)

@@ -105,24 +105,20 @@ func checkFooter(r io.ReaderAt, size int64) error {
 		return nil // the library refuses the file
 	}
 	var last [end]byte
-	if _, err := r.ReadAt(last[:], size-end); err != nil {
-		return err
-	}
+	_, err := r.ReadAt(last[:], size-end)
 	if int64(binary.LittleEndian.Uint32(last[:])) > size-begin-end && bytes.HasPrefix(last[4:], []byte("PAR")) {
 		return fmt.Errorf("%w: its footer is longer than the file", errDamaged)
 	}
-	return nil
+	return err
 }
 
 // random returns a file that can be read at any offset, and its size. It copies stdin, pipes and
 // compressed files to a temporary file.
 func (f *file) random() (*os.File, int64, error) {
-	if f.plain != nil && isRegular(f.plain) {
-		info, err := f.plain.Stat()
-		if err != nil {
-			return nil, 0, err
+	if f.plain != nil {
+		if info, err := f.plain.Stat(); err == nil && info.Mode().IsRegular() {
+			return f.plain, info.Size(), nil
 		}
-		return f.plain, info.Size(), nil
 	}
 	temp, err := temporary()
 	if err != nil {

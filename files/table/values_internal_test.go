@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -221,6 +222,12 @@ func TestTemporaryFiles(t *testing.T) { //nolint:paralleltest // it sets the fol
 	_, err = f.ReadAt(text, 0)
 	require.NoError(t, err)
 	require.Equal(t, "a", string(text))
+
+	t.Setenv("TMPDIR", filepath.Join(dir, "missing"))
+	_, _, err = new(file).random()
+	require.ErrorIs(t, err, os.ErrNotExist)
+	in := Input{once: stdinName}
+	require.ErrorIs(t, in.Copy(), os.ErrNotExist)
 }
 
 // The beginning of a file decides between an array, lines and another format.

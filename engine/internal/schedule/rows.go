@@ -302,7 +302,7 @@ func (p *planner) chunk(s *sequence, n int, outputs *int) int {
 func (p *planner) reservePages() {
 	for i := 0; i < len(p.running); i++ {
 		s := p.running[i]
-		for s.table != nil && s.rows > 0 && !s.table.Grow(s.computed+s.rows) {
+		for s.table != nil && !s.table.Grow(s.computed+s.rows) {
 			youngest := p.youngest()
 			p.preempt(youngest)
 			if youngest <= i {
