@@ -3,6 +3,7 @@ package where
 import (
 	"encoding/base64"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -175,8 +176,7 @@ var functions = map[string]builtin{
 		if s, ok := args[0].(string); ok {
 			return utf8.RuneCountInString(s)
 		}
-		n, _ := length(args[0])
-		return n
+		return reflect.ValueOf(args[0]).Len()
 	}},
 	"type":   {1, 1, []kinds{anything}, gives(text), func(_ *frame, args []any) any { return typeOf(args[0]) }},
 	"string": {1, 1, []kinds{anything}, gives(text), func(_ *frame, args []any) any { return textOfValue(args[0]) }},

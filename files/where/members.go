@@ -77,7 +77,7 @@ func fetch(from, key any) any {
 	if v, ok := lookUp(from, key); ok || objects.has(kindOf(from)) {
 		return v
 	}
-	if n, ok := length(from); ok && !objects.has(kindOf(from)) {
+	if n, ok := length(from); ok {
 		fail("index out of range: %v (array length is %v)", integerOf(key), n)
 	}
 	fail("cannot fetch %v from %T", key, from)
@@ -104,18 +104,15 @@ func at(from, index any) (any, bool) {
 	return all[i], true
 }
 
-// length returns the number of elements of a list or a map, or of the bytes of a text.
-func length(v any) (int, bool) {
+// length returns the number of elements of a list, or of the bytes of a text. ok is false for other
+// values.
+func length(v any) (n int, ok bool) {
 	switch v := v.(type) {
 	case string:
 		return len(v), true
 	case []byte:
 		return len(v), true
 	case []any:
-		return len(v), true
-	case map[string]any:
-		return len(v), true
-	case map[any]any:
 		return len(v), true
 	}
 	return 0, false
@@ -147,7 +144,7 @@ func (p *parser) slice(e expr, from, to *expr, start int) expr {
 		v := e.run(f)
 		f.at = start
 		n, ok := length(v)
-		if !ok || objects.has(kindOf(v)) {
+		if !ok {
 			fail("cannot slice %v", v)
 		}
 		high := bound(f, to, n, n)
