@@ -58,16 +58,15 @@ func terShift(words, right []string, tried *int) (best []string, gain int) {
 		if !slices.Contains(wrong[from:from+n], true) || !slices.Contains(wrongRight[to:to+n], true) || from <= align[to] && align[to] < from+n {
 			continue
 		}
-		last := -1
+		var targets []int
 		for offset := -1; offset < n; offset++ {
 			target := 0
 			if to+offset >= 0 {
 				target = align[to+offset] + 1
 			}
-			if target == last {
-				continue
-			}
-			last = target
+			targets = append(targets, target)
+		}
+		for _, target := range slices.Compact(targets) {
 			shifted := terMoved(words, from, n, target)
 			after, _ := terEdits(shifted, right)
 			*tried++

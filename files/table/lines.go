@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/ingot-run/ingot/internal/ordered"
 )
@@ -17,13 +18,8 @@ type lineReader struct {
 	columns []Column
 	parse   func(line []byte, fields []Field) ([]Field, error) // appends the fields of a line, which share the line's memory
 	number  int
-	buf     []byte
 	fields  []Field
 }
-
-// largeLine is the length, in bytes, from which the memory of a line is not reused for the next
-// line.
-const largeLine = 1 << 20
 
 func newJSONLines(f *file) (Reader, error) {
 	f.skipMark()
@@ -71,30 +67,27 @@ func (r *lineReader) Next() (Record, error) {
 // read returns the next non-empty line without its line end. If the line is longer than maxRecord,
 // whole is false and read returns the first maxRecord+1 bytes.
 func (r *lineReader) read() (line []byte, whole bool, err error) {
-	if cap(r.buf) > largeLine {
-		r.buf = nil
-	}
 	for {
-		size := 0
-		r.buf = r.buf[:0]
-		for {
-			part, err := r.in.ReadSlice('\n')
-			size += len(part)
-			r.buf = append(r.buf, part[:min(len(part), maxRecord+1-len(r.buf))]...)
-			if errors.Is(err, bufio.ErrBufferFull) {
-				continue
+		line, err = r.in.ReadSlice('\n')
+		size := len(line)
+		if errors.Is(err, bufio.ErrBufferFull) { // a longer line has memory of its own
+			line = slices.Clone(line)
+			for errors.Is(err, bufio.ErrBufferFull) {
+				var part []byte
+				part, err = r.in.ReadSlice('\n')
+				size += len(part)
+				line = append(line, part[:min(len(part), maxRecord+1-len(line))]...)
 			}
-			if err != nil && (!errors.Is(err, io.EOF) || size == 0) {
-				if !errors.Is(err, io.EOF) {
-					err = r.fail(r.number+1, err)
-				}
-				return nil, false, err
-			}
-			break
+		}
+		switch {
+		case errors.Is(err, io.EOF) && size == 0:
+			return nil, false, err
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, false, r.fail(r.number+1, err)
 		}
 		r.number++
-		if whole = size <= maxRecord; !whole || len(bytes.TrimSpace(r.buf)) > 0 {
-			return bytes.TrimRight(r.buf, "\r\n"), whole, nil
+		if whole = size <= maxRecord; !whole || len(bytes.TrimSpace(line)) > 0 {
+			return bytes.TrimRight(line, "\r\n"), whole, nil
 		}
 	}
 }
