@@ -9,7 +9,8 @@ import (
 // bufferSize is the size of the buffer with which a file of lines is read or written, in bytes.
 const bufferSize = 1 << 20
 
-// WriteLines writes the lines of all answers to w, sorted by row.
+// WriteLines writes the lines of all answers to w, sorted by row. Those of the same row keep the
+// order of the files.
 func WriteLines(ctx context.Context, w io.Writer, all []*Answers) error {
 	out := bufio.NewWriterSize(w, bufferSize)
 	next := make([]int, len(all))
