@@ -13,7 +13,7 @@ import (
 )
 
 // TestWarningsOfTemplates: a template without columns, and cells without text, are reported once,
-// the cells when all records were read.
+// the cells when all records were read. An input that is read again has been warned of already.
 func TestWarningsOfTemplates(t *testing.T) {
 	t.Parallel()
 	const empty = "; their prompts lack this text (--where '"
@@ -75,6 +75,12 @@ func TestWarningsOfTemplates(t *testing.T) {
 	_, err = io.Copy(io.Discard, in)
 	require.NoError(t, err)
 	require.Contains(t, warning, `: "lang" is empty in 1 of 3 rows`)
+
+	none := prompt.Options{Shape: prompt.Auto, Template: template(t, "user", "Hello"), Warn: func(s string) { require.Fail(t, "there is no column to insert", s) }}
+	in, err = prompt.Open([]string{put(t, "a.jsonl", "{}\n{}\n")}, table.Options{}, none)
+	require.NoError(t, err)
+	_, err = io.Copy(io.Discard, in)
+	require.NoError(t, err)
 }
 
 // TestInputsWithoutRows: the reason is the selection, if there is one.
@@ -146,22 +152,6 @@ func TestSeedsOfRows(t *testing.T) {
 	for i, line := range got {
 		require.Contains(t, line, fmt.Sprintf(`"seed":%d,"max_tokens":7}`, prompt.RowSeed("7", i+1)))
 	}
-}
-
-// TestWarningsAreGivenOnce: an input that is read again has been warned of already.
-func TestWarningsAreGivenOnce(t *testing.T) {
-	t.Parallel()
-	warnings := 0
-	in, err := prompt.Open([]string{put(t, "a.csv", "text\na\n")}, table.Options{}, prompt.Options{Template: template(t, "user", "hello"), Warn: func(string) { warnings++ }})
-	require.NoError(t, err)
-	for range 2 {
-		_, err = io.Copy(io.Discard, in)
-		require.NoError(t, err)
-		_, err = in.Seek(0, io.SeekStart)
-		require.NoError(t, err)
-	}
-	require.NoError(t, in.Close())
-	require.Equal(t, 1, warnings)
 }
 
 // TestSingleBracesAreRefused: a template in which columns stand in single braces, as in Python, and
