@@ -92,7 +92,7 @@ func (a *Alone) Answer(ctx context.Context, c Call) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	stats := queue.Stats{Attempts: 1, Origin: queue.Origin{
+	stats := queue.Stats{Origin: queue.Origin{
 		Backend: info.Backend, Device: info.Device, Model: info.Model, ModelSHA256: sha, Version: a.version,
 		Arithmetic: info.Arithmetic, Sampling: info.Recommended.String(), Context: info.Context,
 	}}

@@ -141,7 +141,7 @@ func eachField(message []byte, visit func(field protowire.Number, kind protowire
 // failedMessage returns a task's message with the failure that ended its delivery. If counted is
 // true, it also adds 1 to the number of failures.
 func failedMessage(message string, at time.Time, failure error, counted bool) string {
-	m := make([]byte, 0, len(message)+64)
+	var m []byte
 	err := eachField([]byte(message), func(field protowire.Number, kind protowire.Type, value []byte) {
 		if field != fieldRetried && field != fieldError && field != fieldFailedAt {
 			m = append(protowire.AppendTag(m, field, kind), value...)
