@@ -226,12 +226,8 @@ func take(_ *frame, args []any) any {
 func sorted(f *frame, args []any) any {
 	all, _ := elements(args[0])
 	f.use(len(all))
-	sign := 1
-	if len(args) == 2 {
-		sign = direction(args[1])
-	}
 	made := append([]any{}, all...)
-	slices.SortStableFunc(made, func(a, b any) int { return sign * ordered("<", a, b) })
+	slices.SortStableFunc(made, inOrder(append(args, nil)[1]))
 	return made
 }
 

@@ -108,7 +108,7 @@ func rounding(call func(float64) float64) builtin {
 // onBits is a function of whole numbers.
 func onBits(n int, call func(x, y int) int) builtin {
 	return builtin{n, n, []kinds{integers}, gives(integer), func(_ *frame, args []any) any {
-		y := 0
+		var y int
 		if n == 2 {
 			y = integerOf(args[1])
 		}

@@ -25,16 +25,15 @@ type expr struct {
 // parser and package checker of expr-lang.org.
 type parser struct {
 	*Condition
-	columns   []string
-	lexer     *lexer.Lexer
-	current   lexer.Token
-	after     *lexer.Token // token after current, if it was read already
-	scopes    []variable
-	loops     []static // lists of the predicates around the current place
-	pointers  [][]string
-	nodes     int
-	predicate int
-	refused   *syntaxError // first wrong type or unknown name
+	columns  []string
+	lexer    *lexer.Lexer
+	current  lexer.Token
+	after    *lexer.Token // token after current, if it was read already
+	scopes   []variable
+	loops    []static // lists of the predicates around the current place
+	pointers [][]string
+	nodes    int
+	refused  *syntaxError // first wrong type or unknown name
 }
 
 type variable struct {
@@ -266,7 +265,7 @@ func (p *parser) primary() expr {
 		p.expect(lexer.Bracket, ")")
 		return p.postfix(e)
 	}
-	if p.predicate > 0 && (p.operator("#") || p.operator(".")) {
+	if len(p.loops) > 0 && (p.operator("#") || p.operator(".")) {
 		name := ""
 		if p.skip(lexer.Operator, "#") && p.is(lexer.Identifier) {
 			name = p.current.Value

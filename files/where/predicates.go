@@ -93,10 +93,8 @@ func (p *parser) each(over expr, pointers []string) expr {
 	if of.kind != list {
 		of = static{}
 	}
-	p.predicate++
 	p.loops, p.pointers = append(p.loops, of), append(p.pointers, pointers)
 	defer func() {
-		p.predicate--
 		p.loops, p.pointers = p.loops[:len(p.loops)-1], p.pointers[:len(p.pointers)-1]
 	}()
 	at := p.current.From
@@ -242,8 +240,8 @@ func sortBy(f *frame, all []any, each func(int) any, last any) any {
 		rows[i] = row{v, each(i)}
 	}
 	f.use(len(all))
-	sign := direction(last)
-	slices.SortStableFunc(rows, func(a, b row) int { return sign * ordered("<", a.key, b.key) })
+	compare := inOrder(last)
+	slices.SortStableFunc(rows, func(a, b row) int { return compare(a.key, b.key) })
 	made := make([]any, len(rows))
 	for i, r := range rows {
 		made[i] = r.value
@@ -251,19 +249,19 @@ func sortBy(f *frame, all []any, each func(int) any, last any) any {
 	return made
 }
 
-// direction returns 1 for "asc" or nil, and -1 for "desc".
-func direction(order any) int {
+// inOrder returns the comparison of an order: "asc", nil for the same, or "desc".
+func inOrder(order any) func(a, b any) int {
 	switch order {
 	case nil, "asc":
-		return 1
+		return func(a, b any) int { return ordered("<", a, b) }
 	case "desc":
-		return -1
+		return func(a, b any) int { return -ordered("<", a, b) }
 	}
 	if _, ok := order.(string); !ok {
 		fail("sort order argument must be a string (got %T)", order)
 	}
 	fail("invalid order %s, expected asc or desc", order)
-	return 0
+	return nil
 }
 
 func reduce(f *frame, all []any, each func(int) any, start any, started bool) any {

@@ -223,8 +223,9 @@ func span(f *frame, a, b any) any {
 	if low > high {
 		return []any{}
 	}
-	f.use(high - low + 1)
-	made := make([]any, high-low+1)
+	n := high - low + 1
+	f.use(n)
+	made := make([]any, n)
 	for i := range made {
 		made[i] = low + i
 	}

@@ -83,7 +83,7 @@ func TestValues(t *testing.T) {
 		`[find(array, # > 2), find(array, # > 9), find([0, 1], # == 0), findLast(array, # < 4), findLast(array, # > 9)]`:                                                            "[3 <nil> 0 3 <nil>]",
 		`[findIndex(array, # > 2), findIndex(array, # > 9), findIndex(array, # == 1), findLastIndex(array, # < 4), findLastIndex(array, # == 5), findLastIndex(array, # > 5)]`:      "[2 <nil> 0 2 4 <nil>]",
 		`[date(when).Month() + 1, date(when).Month() == 8, date(when).Month() > 7, -date(when).Month(), 2 * date(when).Month(), abs(date(when).Month()), date(when).Weekday() * 2]`: "[9 true true -8 16 August 6]",
-		`[date(when).Weekday(), -date(when).Weekday(), date(when).Month() % 3, date(when).Weekday() == 3, date(when).Month() * 1.5]`:                                                "[Wednesday -3 2 true 12]",
+		`[date(when).Weekday(), -date(when).Weekday(), date(when).Month() % 3, date(when).Weekday() == 3, date(when).Month() * 1.5, date(when).Weekday() * 1.5]`:                    "[Wednesday -3 2 true 12 4.5]",
 	} {
 		requireText(t, source, want)
 	}
