@@ -167,6 +167,7 @@ func TestColumnsOfCombinedSchemas(t *testing.T) {
 		`{"type":["object"]}`:                                                {nil, true},
 		`{"type":["object","object"]}`:                                       {nil, false},
 		`{"type":["string"]}`:                                                {nil, false},
+		`{"properties":{"a":{"anyOf":[{"type":"string"},{}]}}}`:              {[]table.Column{{Name: "a"}}, true},
 		`{"anyOf":[]}`:                                                       {nil, false},
 		`{"anyOf":[{"type":"string"}],"oneOf":[{"type":"object"}]}`:          {nil, true},
 		`{"allOf":[{"type":"string"},{"type":"object"}]}`:                    {nil, true},

@@ -14,10 +14,7 @@ const bufferSize = 1 << 20
 func WriteLines(ctx context.Context, w io.Writer, all []*Answers) error {
 	out := bufio.NewWriterSize(w, bufferSize)
 	next := make([]int, len(all))
-	for n := 0; ; n++ {
-		if n%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
+	for ctx.Err() == nil {
 		first := lowest(all, next)
 		if first < 0 {
 			return out.Flush()
@@ -31,6 +28,7 @@ func WriteLines(ctx context.Context, w io.Writer, all []*Answers) error {
 		}
 		next[first]++
 	}
+	return ctx.Err()
 }
 
 // Order sorts the lines of a file of answers by row. It replaces the file atomically, so that a

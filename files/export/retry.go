@@ -37,10 +37,7 @@ func (o *Output) FailedAnswers(ctx context.Context, model string, in func() (tab
 // failed returns the rows with an answer that cannot become columns.
 func (f *Fields) failed(ctx context.Context, a *Answers, in table.Reader) (map[int]bool, error) {
 	failed := map[int]bool{}
-	for n := 0; ; n++ {
-		if n%1024 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
+	for ctx.Err() == nil {
 		record, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return failed, nil
@@ -69,4 +66,5 @@ func (f *Fields) failed(ctx context.Context, a *Answers, in table.Reader) (map[i
 			}
 		}
 	}
+	return nil, ctx.Err()
 }

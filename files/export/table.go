@@ -168,10 +168,7 @@ func (t *tableMaker) hasUnreadLines() (found bool, err error) {
 }
 
 func (t *tableMaker) run(ctx context.Context, in table.Reader) error {
-	for n := 0; ; n++ {
-		if n%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
+	for ctx.Err() == nil {
 		record, err := in.Next()
 		var damaged *table.RecordError
 		switch {
@@ -190,6 +187,7 @@ func (t *tableMaker) run(ctx context.Context, in table.Reader) error {
 			return err
 		}
 	}
+	return ctx.Err()
 }
 
 func (t *tableMaker) end() error {

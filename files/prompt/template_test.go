@@ -117,6 +117,7 @@ func TestTemplateErrors(t *testing.T) {
 	require.EqualError(t, (&Template{}).Add("user", "--prompt", "{{text}}"),
 		`--prompt:1: function "text" not defined: if it is a column, write {{.text}}; the functions are default, index, json, lower, replace, trim, truncate, upper`)
 	require.ErrorContains(t, (&Template{}).AddFile("t.txt", "--- user\n{{"), "t.txt:1: ")
+	require.ErrorContains(t, (&Template{}).AddFile("t.txt", "{{"), "t.txt:1: ")
 	long := &Template{}
 	require.NoError(t, long.Add("user", "--prompt", "{{.text}}{{.text}}"))
 	for size, fits := range map[int]bool{openai.MaxBody / 2: true, openai.MaxBody/2 + 1: false} {
