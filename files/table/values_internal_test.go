@@ -224,7 +224,7 @@ func TestTemporaryFiles(t *testing.T) { //nolint:paralleltest // it sets the fol
 	require.Equal(t, "a", string(text))
 
 	t.Setenv("TMPDIR", filepath.Join(dir, "missing"))
-	_, _, err = new(file).random()
+	_, err = openParquet(new(file))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	in := Input{once: stdinName}
 	require.ErrorIs(t, in.Copy(), os.ErrNotExist)
