@@ -80,14 +80,14 @@ const (
 	textSteps, passSteps = 16, 96
 	// While drafts are slower, the stretches without them have t.firstRest steps, twice as many,
 	// and so on up to maxRests times as many. t.firstRest is shortRest, or longRest if several
-	// steps can be in flight: a trial then costs as much as about eight steps. While drafts are
+	// steps can be in flight: a trial then costs as much as about six steps. While drafts are
 	// faster, it is the stretches with them that grow, from firstSpan to longestSpan steps. Between
 	// them are controlSteps steps without drafts.
 	shortRest, longRest, maxRests        = 128, 384, 4
 	firstSpan, longestSpan, controlSteps = 64, 2048, 16
 	// textPatience and passPatience are values of trials.patience. maxCredit is the number of steps
 	// of its gains that a stretch with drafts may lose again: it ends soon if the text changes.
-	textPatience, passPatience, maxCredit = 4, 32, 4
+	textPatience, passPatience, maxCredit = 2, 32, 4
 	// worthwhile is the price of drafts, as a share of the price of steps without them, up to which
 	// drafts are worth their cost. It is as much below 1 as minGain is above it: prices differ by
 	// some percent with the number of prompts and of rows in a stretch, which are not alike.

@@ -39,8 +39,8 @@ func TestStretches(t *testing.T) {
 	}{
 		"drafts save time": {1, false, 1, []stretch{{true, 16}, {true, 64}, {false, 16}, {true, 128}, {false, 16}, {true, 256}, {false, 16}}},
 		"and in flight":    {3, false, 1, []stretch{{false, 64}, {false, 32}, {true, 16}, {true, 64}, {false, 16}, {true, 128}}},
-		"drafts cost time": {1, false, 0, []stretch{{true, 9}, {false, 128}, {true, 9}, {false, 256}, {true, 9}, {false, 512}, {true, 9}, {false, 512}, {true, 9}}},
-		"cost, in flight":  {3, false, 0, []stretch{{false, 64}, {false, 32}, {true, 9}, {false, 384}, {true, 9}, {false, 768}, {true, 9}, {false, 1536}, {true, 9}, {false, 1536}}},
+		"drafts cost time": {1, false, 0, []stretch{{true, 5}, {false, 128}, {true, 5}, {false, 256}, {true, 5}, {false, 512}, {true, 5}, {false, 512}, {true, 5}}},
+		"cost, in flight":  {3, false, 0, []stretch{{false, 64}, {false, 32}, {true, 5}, {false, 384}, {true, 5}, {false, 768}, {true, 5}, {false, 1536}, {true, 5}, {false, 1536}}},
 		"with passes":      {1, true, 0, []stretch{{true, 65}, {false, 128}, {true, 65}, {false, 256}}},
 		"passes save time": {1, true, 1, []stretch{{true, 96}, {true, 64}, {false, 16}}},
 		"hardly faster":    {1, false, 0.64, []stretch{{true, 16}, {false, 128}, {true, 16}, {false, 256}}},
@@ -70,7 +70,7 @@ func TestTextsThatChange(t *testing.T) {
 		tr.drafted(1.5, 2)
 	}
 	require.InDelta(t, -maxCredit, tr.lost, 1e-9)
-	for range 8 {
+	for range 6 {
 		require.True(t, tr.allows())
 		tr.drafted(2, 0)
 	}
@@ -96,7 +96,7 @@ func TestStretchesBeginWithDrafts(t *testing.T) {
 	require.Equal(t, firstSpan, tr.span)
 
 	tr = newTrials(1, false)
-	for range 400 {
+	for range 200 {
 		require.True(t, tr.allows())
 		tr.plain(1.01, 1)
 	}
