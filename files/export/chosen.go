@@ -107,13 +107,14 @@ func numberIn(text json.RawMessage) json.RawMessage {
 
 // kindOfText returns Integer or Number if a JSON string is a number in the form in which JSON
 // writes it; otherwise an empty Kind. blank reports whether the string is empty or null. Numbers
-// such as 007, which lose digits, are texts.
+// such as 007, which lose digits, are texts. A value that is a number already, from a file with
+// types that follows one without, counts as its text.
 func kindOfText(value json.RawMessage) (kind table.Kind, blank bool) {
 	s := string(value)
 	if s == `""` || s == "" || s == "null" {
 		return "", true
 	}
-	s = s[1 : len(s)-1]
+	s = strings.TrimSuffix(strings.TrimPrefix(s, `"`), `"`)
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil && strconv.FormatInt(n, 10) == s {
 		return table.Integer, false
 	}

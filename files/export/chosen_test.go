@@ -16,7 +16,8 @@ import (
 	"github.com/ingot-run/ingot/files/table"
 )
 
-// sheet is an input without types, such as CSV. A row that begins with ! is a damaged record.
+// sheet is an input without types, such as CSV. A row that begins with ! is a damaged record. A
+// cell that begins with = is JSON, as in a file with types that follows.
 type sheet struct {
 	names, rows []string
 	next        int
@@ -56,6 +57,9 @@ func (s *sheet) Next() (table.Record, error) {
 		value, err := json.Marshal(cell)
 		if err != nil {
 			return table.Record{}, err
+		}
+		if typed, ok := strings.CutPrefix(cell, "="); ok {
+			value = []byte(typed)
 		}
 		fields = append(fields, table.Field{Name: s.names[i], Value: value})
 	}
@@ -157,6 +161,27 @@ func TestNumbersOfTexts(t *testing.T) {
 				require.Equal(t, map[string]any{"cell": want, "other": "text"}, values[i], c.cells)
 			}
 		}
+	}
+}
+
+// TestNumbersAfterTexts: a column has numbers if a file with types, whose values are numbers,
+// follows one whose texts are numbers.
+func TestNumbersAfterTexts(t *testing.T) {
+	t.Parallel()
+	for kind, cells := range map[string][]string{"INT(64,true)": {"1", "=2", "=34", "=567", "=null"}, "DOUBLE": {"1", "=9", "=2.5"}} {
+		var answers []string
+		for i := range cells {
+			answers = append(answers, answer(t, i+1, fmt.Sprint("line-", i+1), stop("one")))
+		}
+		var b bytes.Buffer
+		_, err := export.WriteTable(t.Context(), &b, export.Options{
+			Input: sheetOf("cell", cells...).open, Answers: []*export.Answers{open(t, answers...)}, Format: export.Parquet, Columns: []string{"cell"},
+		})
+		require.NoError(t, err)
+		file, err := parquet.OpenFile(bytes.NewReader(b.Bytes()), int64(b.Len()))
+		require.NoError(t, err)
+		require.Equal(t, kind, file.Schema().Fields()[0].Type().String())
+		require.EqualValues(t, len(cells), file.NumRows())
 	}
 }
 
