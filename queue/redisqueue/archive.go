@@ -27,7 +27,9 @@ func (q *Queue) unarchive(alias string, log *slog.Logger) error {
 			return failure(err, "list archived jobs of queue %s", queue)
 		}
 		for _, id := range archived {
-			if q.inspector.RunTask(queue, id) == nil { // else another worker has done so
+			if err := q.inspector.RunTask(queue, id); err != nil {
+				log.Debug("could not queue an archived job again: another worker may have done so", "task", id, "error", err)
+			} else {
 				log.Warn("queued an archived job again", "task", id)
 			}
 		}

@@ -97,7 +97,10 @@ func load(parts ...string) *redis.Script {
 	}
 	text.WriteString("}\n" + rowOf)
 	for _, part := range append([]string{"lib/prelude"}, parts...) {
-		source, _ := sources.ReadFile("lua/" + part + ".lua") // the file is part of the program
+		source, err := sources.ReadFile("lua/" + part + ".lua")
+		if err != nil {
+			panic(err) // the file is part of the program
+		}
 		text.Write(source)
 	}
 	return redis.NewScript(text.String())

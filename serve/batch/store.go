@@ -100,10 +100,15 @@ func Open(folder string, o Options) (*Store, error) {
 }
 
 func (s *Store) open() error {
-	err := errors.Join(os.MkdirAll(s.folder(filesFolder), 0o700), os.MkdirAll(s.folder(batchesFolder), 0o700), syncFolder(s.root))
-	if err != nil {
+	for _, name := range []string{filesFolder, batchesFolder} {
+		if err := os.MkdirAll(s.folder(name), 0o700); err != nil {
+			return err
+		}
+	}
+	if err := syncFolder(s.root); err != nil {
 		return err
 	}
+	var err error
 	if s.lock, err = os.OpenFile(s.folder("lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return err
 	}
