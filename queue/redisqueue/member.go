@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/ingot-run/ingot/queue"
 )
@@ -230,21 +231,14 @@ func (m *member) release(ctx context.Context, d *delivery) {
 // have cancelled.
 func (m *member) listen(ctx context.Context) {
 	arrivals := arrivalChannel(m.options.Alias)
-	s := m.queue.rdb.Subscribe(ctx, cancelChannel, arrivals)
-	defer s.Close() //nolint:errcheck // the connection is only for this subscription
-	if _, err := s.Receive(ctx); err != nil {
-		return
-	}
-	m.arrived()                                          // jobs may have arrived before the subscription
-	stop := context.AfterFunc(ctx, func() { s.Close() }) //nolint:errcheck // the connection is only for this subscription
-	defer stop()
-	for message := range s.Channel() {
+	onReady := func() { m.arrived() }                              // jobs may have arrived before the subscription
+	m.queue.subscribe(ctx, onReady, func(message *redis.Message) { //nolint:errcheck // the loop subscribes again
 		if message.Channel == arrivals {
 			m.arrived()
 		} else {
 			m.cancel(message.Payload)
 		}
-	}
+	}, cancelChannel, arrivals)
 }
 
 // cancel ends the delivery of the task with this id, if the member holds it.
