@@ -19,7 +19,7 @@ var DefaultsID = sync.OnceValue(func() string {
 		{Chat, `{"messages":[{"role":"user","content":""}]}`},
 		{Completions, `{"prompt":""}`},
 	} {
-		r, _ := ParseRequest(of.endpoint, []byte(of.body)) // the body is valid
+		r, _ := ParseRequest(of.endpoint, []byte(of.body)) // these bodies have the required fields and no others, so they are valid
 		s, d := r.settings, r.settings.Sampling
 		text += fmt.Sprintf("%s {Temperature:%v TopK:%v TopP:%v MinP:%v RepetitionPenalty:%v PresencePenalty:%v FrequencyPenalty:%v LogitBias:%v Seed:%v} %d %d %d %v %v;",
 			of.endpoint, d.Temperature, d.TopK, d.TopP, d.MinP, d.RepetitionPenalty, d.PresencePenalty, d.FrequencyPenalty, d.LogitBias, d.Seed,

@@ -88,8 +88,9 @@ func TestNumbersThatJSONDoesNotHave(t *testing.T) {
 	_, err = queue.DecodeEvent([]byte("{"))
 	require.ErrorContains(t, err, "read an event: ")
 	j := &queue.Job{Batch: "b", Line: 7, Sum: "0badcafe", CustomID: "x"}
-	r := queue.Answered(j, new(openai.Request), nil, time.Now(), queue.Stats{QueueWaitMS: math.Inf(1)})
+	x := math.Inf(1)
+	r := queue.Answered(j, new(openai.Request), nil, time.Now(), queue.Stats{QueueWaitMS: x, TTFTMS: x, TotalMS: x, MaskMS: x, PrefillTPS: x, DecodeTPS: x, BatchMean: x})
 	require.True(t, r.Failed)
 	require.Contains(t, string(r.Text), `"message":"line 7: write the result: `)
-	require.Zero(t, r.Stats.QueueWaitMS)
+	require.Equal(t, queue.Stats{}, r.Stats)
 }

@@ -23,6 +23,7 @@ func TestPythonDictionaries(t *testing.T) {
 	for text, says := range map[string]string{
 		`{`: "the text ends within the list", `{'a'`: "a dictionary needs texts as keys", `{'a':`: "the text ends within the list", `{'a': 1`: "a comma or the closing brace is missing",
 		`{'a': 1 'b': 2}`: "a comma or the closing brace is missing", `{1: 2}`: "a dictionary needs texts as keys", `{'a': x}`: `"x" is not a text or number`, `{x: 1}`: `"x" is not a text or number`,
+		`[,]`:     `"" is not a text or number`,
 		`{'a' 1}`: "a dictionary needs texts as keys", `{'a': 1} x`: `unexpected text " x"`, `{'a': {'a': {'a': {'a': {'a': {'a': {'a': {'a': {'a': 1}}}}}}}}}`: "nested more than 8 deep",
 	} {
 		_, err := literal(text)

@@ -133,14 +133,14 @@ func (m *maker) line(r table.Record) ([]byte, error) {
 func (m *maker) body(r table.Record) (endpoint openai.Endpoint, body []table.Field, err error) {
 	switch {
 	case m.o.Template != nil:
-		messages, err := m.o.Template.render(r)
-		if err != nil {
+		var messages []chatMessage
+		if messages, err = m.o.Template.render(r); err != nil {
 			return "", nil, err
 		}
 		if m.o.Shape == Completion {
 			return openai.Completions, m.completion(messages[0]), nil
 		}
-		endpoint, body, _ = chat(messages...)
+		endpoint, body, err = chat(messages...)
 		if messages[len(messages)-1].Role == "assistant" {
 			body = append(body, table.Field{Name: "continue_final_message", Value: json.RawMessage("true")})
 		}
@@ -194,7 +194,9 @@ func (m *maker) request(r table.Record) ([]byte, error) {
 	}
 	body, inner := line, value(line, "body")
 	if inner != nil {
-		body, _ = table.Fields(inner) // ParseInputLine has checked that it is an object
+		if body, err = table.Fields(inner); err != nil {
+			return nil, err
+		}
 	}
 	body = slices.Clone(body)
 	if err := m.addSystem(r, checked.Endpoint, body); err != nil {

@@ -138,3 +138,9 @@ func TestRetractNeedsItsFolder(t *testing.T) {
 	require.NoError(t, o.Close())
 	require.Equal(t, lines(failure(1), answer(2), answer(3)), content(t, path))
 }
+
+// A folder that was removed meanwhile cannot be synced: the renamed file may be gone after a crash.
+func TestSyncOfAFolderThatIsGone(t *testing.T) {
+	t.Parallel()
+	require.ErrorIs(t, syncFolder(filepath.Join(t.TempDir(), "gone")), os.ErrNotExist)
+}

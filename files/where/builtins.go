@@ -227,7 +227,7 @@ func sorted(f *frame, args []any) any {
 	all, _ := elements(args[0])
 	f.use(len(all))
 	made := append([]any{}, all...)
-	slices.SortStableFunc(made, inOrder(append(args, nil)[1]))
+	slices.SortStableFunc(made, inOrder(optional(args, 1, nil)))
 	return made
 }
 

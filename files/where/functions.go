@@ -87,6 +87,14 @@ func onText(least, most, numbersAt int, result kind, call func(s []string, n []i
 	return b
 }
 
+// optional returns the argument with index i, or def if there are fewer arguments.
+func optional[T any](args []T, i int, def T) T {
+	if i < len(args) {
+		return args[i]
+	}
+	return def
+}
+
 // onWord is a function of one text.
 func onWord(result kind, call func(string) any) builtin {
 	return onText(1, 1, 1, result, func(s []string, _ []int) any { return call(s[0]) })
@@ -214,16 +222,16 @@ var functions = map[string]builtin{
 		}
 		return strings.Trim(s[0], s[1])
 	}),
-	"trimPrefix": onText(1, 2, 2, text, func(s []string, _ []int) any { return strings.TrimPrefix(s[0], append(s, " ")[1]) }),
-	"trimSuffix": onText(1, 2, 2, text, func(s []string, _ []int) any { return strings.TrimSuffix(s[0], append(s, " ")[1]) }),
+	"trimPrefix": onText(1, 2, 2, text, func(s []string, _ []int) any { return strings.TrimPrefix(s[0], optional(s, 1, " ")) }),
+	"trimSuffix": onText(1, 2, 2, text, func(s []string, _ []int) any { return strings.TrimSuffix(s[0], optional(s, 1, " ")) }),
 	"split": onText(2, 3, 2, list, func(s []string, n []int) any {
-		return withTexts(strings.SplitN(s[0], s[1], append(n, -1)[0]))
+		return withTexts(strings.SplitN(s[0], s[1], optional(n, 0, -1)))
 	}),
 	"splitAfter": onText(2, 3, 2, list, func(s []string, n []int) any {
-		return withTexts(strings.SplitAfterN(s[0], s[1], append(n, -1)[0]))
+		return withTexts(strings.SplitAfterN(s[0], s[1], optional(n, 0, -1)))
 	}),
 	"replace": onText(3, 4, 3, text, func(s []string, n []int) any {
-		return strings.Replace(s[0], s[1], s[2], append(n, -1)[0])
+		return strings.Replace(s[0], s[1], s[2], optional(n, 0, -1))
 	}),
 	"repeat":      {2, 2, []kinds{texts, numbers}, gives(text), repeat},
 	"join":        {1, 2, []kinds{lists, texts}, gives(text), join},
