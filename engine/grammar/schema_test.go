@@ -160,7 +160,8 @@ func TestRefusedSchemas(t *testing.T) {
 		`{"type":"object","required":["x"],"properties":{"x":{"anyOf":[{"enum":[]},{"type":"string","minLength":2,"maxLength":1}]}}}`:            `/properties/x/anyOf: no value satisfies it together with the rest of its schema`,
 		`{"type":"object","required":["x"],"properties":{"x":{"type":"string","pattern":"^a$","minLength":2}}}`:                                  `/properties/x/pattern: no value satisfies it together with the rest of its schema`,
 		`{"allOf":[{"const":1},{"const":2}]}`: `/allOf: no value satisfies it together with the rest of its schema`,
-		`{"$ref":"#/$defs/a","$defs":{"a":{"type":"object","required":["a"],"properties":{"a":{"$ref":"#/$defs/a"}}}}}`: `no text satisfies the constraint`,
+		`{"type":"object","required":["ab"],"properties":{"ab":{"type":"null"}},"patternProperties":{"b":{"type":"string"}}}`: `/required: no value satisfies it together with the rest of its schema`,
+		`{"$ref":"#/$defs/a","$defs":{"a":{"type":"object","required":["a"],"properties":{"a":{"$ref":"#/$defs/a"}}}}}`:       `no text satisfies the constraint`,
 	} {
 		err := Check(&generation.Constraint{Schema: schema})
 		assert.EqualError(t, err, message, schema)

@@ -133,7 +133,7 @@ func (s *Schema) ownObject(n *node) (*Object, error) {
 		if m.Required && m.Value == None {
 			return nil, nil
 		}
-		if m.Value != None && s.isEmpty(m.Value) {
+		if !m.Required && m.Value != None && s.isEmpty(m.Value) {
 			o.Members[i].Value = None
 		}
 	}
