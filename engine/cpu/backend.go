@@ -1,12 +1,14 @@
 // Package cpu is the compute backend on the processor. It is the reference for every other backend,
 // and it runs on machines without a GPU.
 //
-// Weights are packed once and stay quantised. Activations are quantised to 16 bits in blocks, once
-// for all products of an operation. Every product reads a weight once for all rows of the step. The
-// bits of a value depend on its row alone, not on the other rows and not on the number of threads.
+// Weights are packed once and stay quantised. Activations are quantised in blocks to 16 or, with
+// compute.Fast, 8 bits, once for all products of an operation. Every product reads a weight once
+// for all rows of the step. The bits of a value depend on its row alone, not on the other rows and
+// not on the number of threads.
 package cpu
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 
@@ -17,12 +19,14 @@ import (
 // Backend is compute.Backend on the processor. Each operation of a step runs when it is called,
 // spread over the threads.
 type Backend struct {
-	kernels *kernels.Set
-	pool    *pool
-	memory  memory
-	scratch []scratch // [threads]
-	step    step
-	shards  *shards
+	kernels   *kernels.Set
+	products  *kernels.Products
+	precision compute.Precision
+	pool      *pool
+	memory    memory
+	scratch   []scratch // [threads]
+	step      step
+	shards    *shards
 
 	weightBytes int
 }
@@ -78,17 +82,28 @@ type scratch struct {
 
 // New returns a backend with the given number of threads and the fastest kernels that the processor
 // supports. 0 means one thread per processor.
-func New(threads int) (*Backend, error) { return NewWith(threads, kernels.Sets()[0]) }
+func New(threads int) (*Backend, error) { return NewWith(Options{Threads: threads}) }
 
-// NewWith is New with the given kernels.
-func NewWith(threads int, set *kernels.Set) (*Backend, error) {
+// Options are the options of a backend.
+type Options struct {
+	Threads   int               // 0 means one per processor
+	Precision compute.Precision // of activations in products of quantised weights
+	Kernels   *kernels.Set      // nil means the fastest that the processor supports
+}
+
+// NewWith is New with options.
+func NewWith(o Options) (*Backend, error) {
+	threads, set := o.Threads, cmp.Or(o.Kernels, kernels.Sets()[0])
 	if threads < 0 {
 		return nil, fmt.Errorf("start the CPU backend: the number of threads is %d, but must be at least 1, or 0 for one per processor (--threads)", threads)
 	}
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	b := &Backend{kernels: set, pool: newPool(threads), scratch: make([]scratch, threads)}
+	b := &Backend{
+		kernels: set, products: set.Products(o.Precision), precision: o.Precision,
+		pool: newPool(threads), scratch: make([]scratch, threads),
+	}
 	b.step.begin(b)
 	b.shards = newShards(b)
 	return b, nil
@@ -97,17 +112,25 @@ func NewWith(threads int, set *kernels.Set) (*Backend, error) {
 // Name implements compute.Backend.
 func (b *Backend) Name() string { return "cpu" }
 
-// Device implements compute.Backend.
+// Device implements compute.Backend. It names a precision other than High.
 func (b *Backend) Device() string {
-	return fmt.Sprintf("%s/%s %s, %d threads", runtime.GOOS, runtime.GOARCH, b.kernels.Name, len(b.scratch))
+	device := fmt.Sprintf("%s/%s %s, %d threads", runtime.GOOS, runtime.GOARCH, b.kernels.Name, len(b.scratch))
+	if b.precision == compute.Fast {
+		device += ", activations of 8 bits"
+	}
+	return device
 }
 
 // Arithmetic implements compute.Backend. AVX-512 and AVX2 give the same bits.
 func (b *Backend) Arithmetic() string {
+	class := "cpu"
 	if name := b.kernels.Name; name != "avx512" && name != "avx2" {
-		return "cpu-" + name
+		class += "-" + name
 	}
-	return "cpu"
+	if b.precision == compute.Fast {
+		class += "-fast"
+	}
+	return class
 }
 
 // MaxInFlight implements compute.Backend. Each operation runs when it is called, so no steps are in

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"unsafe"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
@@ -12,13 +11,16 @@ import (
 // plan implements compute.Plan.
 type plan struct {
 	threads        int
+	blockBytes     int64 // size of a block of quantised activations
 	weights, steps int64
 	blocks         int64 // maximum number of blocks of quantised activations
 	positions      int   // maximum positions of a sequence
 }
 
 // Plan implements compute.Backend.
-func (b *Backend) Plan() compute.Plan { return &plan{threads: len(b.scratch)} }
+func (b *Backend) Plan() compute.Plan {
+	return &plan{threads: len(b.scratch), blockBytes: int64(b.products.BlockBytes)}
+}
 
 func (p *plan) Weight(t gguf.Tensor) error {
 	shape, err := compute.ShapeOf(t)
@@ -72,9 +74,8 @@ func (p *plan) States(s compute.StateShape) {
 // among the threads, and for steps that divide the rows (shards). The quantised activations also
 // exist twice, for the same reason.
 func (p *plan) Bytes() (weights, steps int64) {
-	const quantised = int64(unsafe.Sizeof(kernels.Block{}))
 	threads := int64(p.threads)
-	steps = p.steps + 2*p.blocks*quantised
+	steps = p.steps + 2*p.blocks*p.blockBytes
 	scores := 4 * int64(max(maxScores, minQueries*scoreStride(p.positions))+maxQueries*16)
 	tile := 2 * 4 * int64(gatedRows*gatedGroups*kernels.GroupRows)
 	return p.weights, steps + 2*threads*(scores+tile)

@@ -1,12 +1,16 @@
 package cpu
 
-import "github.com/ingot-run/ingot/engine/compute"
+import (
+	"unsafe"
+
+	"github.com/ingot-run/ingot/engine/compute"
+)
 
 // blockValues is the number of activations that share a scale.
 const blockValues = 32
 
 // rowBlocks returns the distance between the starts of two rows of n activations, in blocks. The
-// distance is an odd number of blocks, and a block takes a cache line. With a distance of 64 lines,
+// distance is an odd number of blocks, which take a cache line or one and a half. With 64 lines,
 // for example, a column of all rows would be in the same set of the first-level cache. A set holds
 // fewer than 16 lines, so the rows would evict each other.
 func rowBlocks(n int) int { return (n+blockValues-1)/blockValues | 1 }
@@ -16,7 +20,7 @@ func rowBlocks(n int) int { return (n+blockValues-1)/blockValues | 1 }
 // at block r*rowBlocks(count*n)+i*n/blockValues.
 func (s *step) quantise(x compute.Tensor, rows, count, n, stride int) {
 	blocks := rows * rowBlocks(count*n)
-	s.blocks = grow(s.blocks, blocks)
+	s.blocks = grow(s.blocks, blocks*s.products.BlockBytes)
 	t := &s.quantiser
 	t.x, t.rows, t.count, t.n, t.stride = x, rows, count, n, stride
 	t.each = s.rowsEach(rows, count*n)
@@ -33,7 +37,7 @@ type quantiser struct {
 
 func (t *quantiser) part(thread, i int) {
 	a := &t.step.scratch[thread].quant
-	x, out := values(t.x), t.step.blocks
+	x, products := values(t.x), t.step.products
 	for r := i * t.each; r < min((i+1)*t.each, t.rows); r++ {
 		slices, n := t.count, t.n
 		if t.n == t.stride { // the slices of a row are contiguous
@@ -41,8 +45,9 @@ func (t *quantiser) part(thread, i int) {
 		}
 		for k := range slices {
 			to := r*rowBlocks(t.count*t.n) + k*n/blockValues
-			a.X, a.Out, a.Blocks = &x[start(t.x, r)+k*t.stride], &out[to], int64(n/blockValues)
-			t.step.kernels.Quantise(a)
+			a.X, a.Blocks = &x[start(t.x, r)+k*t.stride], int64(n/blockValues)
+			a.Out = unsafe.Pointer(&t.step.blocks[to*products.BlockBytes])
+			products.Quantise(a)
 		}
 	}
 }

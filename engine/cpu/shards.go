@@ -37,7 +37,7 @@ func newShards(b *Backend) *shards {
 	l := &shards{whole: &b.step, shards: make([]shard, len(b.scratch))}
 	for i := range l.shards {
 		one := &l.shards[i].backend
-		one.kernels, one.pool, one.scratch = b.kernels, newPool(1), make([]scratch, 1)
+		one.kernels, one.products, one.pool, one.scratch = b.kernels, b.products, newPool(1), make([]scratch, 1)
 		one.step.begin(one)
 	}
 	return l

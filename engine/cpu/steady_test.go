@@ -24,7 +24,7 @@ func loadMicro(t testing.TB, name string, set *kernels.Set, threads int) model.M
 	t.Helper()
 	f, err := gguf.Open(modeltest.Micro(t, name))
 	require.NoError(t, err)
-	be, err := cpu.NewWith(threads, set)
+	be, err := cpu.NewWith(cpu.Options{Threads: threads, Kernels: set})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, be.Close())

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/ingot-run/ingot/engine/compute"
-	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
 // step implements compute.Step. A backend has one step and reuses it for every batch. The tasks are
@@ -15,7 +14,7 @@ type step struct {
 	batch *compute.Batch
 	seqOf []int32 // [rows] index of each row's sequence
 
-	blocks    []kernels.Block // quantised activations
+	blocks    []byte // quantised activations, in blocks of products.BlockBytes
 	quantiser quantiser
 	product   product
 	gated     gated

@@ -20,7 +20,7 @@ type weight struct {
 	groups      int    // number of groups in a matrix
 	groupBytes  int
 	product     func(*kernels.ProductArgs)
-	takesFloats bool // products take activations of float32 instead of bytes
+	takesFloats bool // products take activations of float32 instead of blocks
 }
 
 func (w *weight) Type() gguf.Type { return w.tensor.Type }
@@ -41,7 +41,7 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	}
 	w.groups = (w.out + kernels.GroupRows - 1) / kernels.GroupRows
 	w.groupBytes = kernels.GroupBytes(t.Type, w.in)
-	w.product, w.takesFloats = b.kernels.Product(t.Type), kernels.FloatWeights(t.Type)
+	w.product, w.takesFloats = b.products.Product(t.Type), kernels.FloatWeights(t.Type)
 	if w.packed, err = b.memory.bytes(w.matrices * w.groups * w.groupBytes); err != nil {
 		return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
 	}

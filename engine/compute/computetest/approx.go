@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
@@ -16,7 +17,8 @@ import (
 //     values and queries to float16: a relative error of up to 2⁻¹¹ in each term, of random sign.
 //   - For a product with block-quantised weights, it may quantise the activations to 12 bits, in
 //     runs of 32 values. The error of an activation is at most max/4094, again of random sign. max
-//     is the largest magnitude in its run.
+//     is the largest magnitude in its run. With compute.Fast, it may quantise to 8 bits, and the
+//     error is at most max/254.
 //   - It may use a fast exponential with a relative error of 2⁻²⁰.
 //
 // Errors of random sign add up like a random walk: the tolerance is sigmas times the standard
@@ -63,7 +65,11 @@ func sameBits(got, want []float32) error {
 }
 
 // dot returns the dot product of x with w, which is a row of a weight of type t.
-func dot(t gguf.Type, w, x []float32) approx {
+func dot(t gguf.Type, precision compute.Precision, w, x []float32) approx {
+	levels := 2047.0 // of 12 bits
+	if precision == compute.Fast {
+		levels = 127
+	}
 	var sum, magnitude, squares, quant float64
 	for from := 0; from < len(w); from += quantRun {
 		var largest, norm float64
@@ -75,12 +81,15 @@ func dot(t gguf.Type, w, x []float32) approx {
 			norm += a * a
 			largest = max(largest, math.Abs(b))
 		}
-		step := largest / 2047
+		step := largest / levels
 		quant += norm * step * step / 12 // a uniform error has a variance of step²/12
 	}
 	tol := float64(len(w)+16) * float32Step * magnitude
 	if t != gguf.TypeF32 {
 		tol += sigmas * float16Step * math.Sqrt(2*squares)
+	}
+	if t.BlockSize() > 1 {
+		tol += sigmas * math.Sqrt(quant)
 	}
 	return approx{sum, tol}
 }

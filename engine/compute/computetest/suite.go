@@ -5,8 +5,9 @@
 // The tolerances follow from what a backend may do: sum in float32 in any order; round activations,
 // and weights other than F32, to float16; store keys and values as float16 in a cache of F32; and,
 // for products with block-quantised weights, quantise activations to 12 bits in runs of 32 values.
-// A backend that quantises them to 8 bits fails. See approx.go for the tolerances. The order of
-// sums and the points of rounding must depend on the row alone.
+// A backend that quantises them to 8 bits fails, unless its precision is compute.Fast. See
+// approx.go for the tolerances. The order of sums and the points of rounding must depend on the row
+// alone.
 package computetest
 
 import (
@@ -84,6 +85,9 @@ type Options struct {
 	// suite otherwise compares the bits of a row in two batches, it compares the row with its
 	// expected values.
 	Fast bool
+	// Precision is the backend's precision. It decides how far products of quantised weights may be
+	// from their expected values. With compute.Fast they must be batch-invariant as well.
+	Precision compute.Precision
 	// Weights and Pages are the types of weights and of KV pages; nil for all. Some checks need
 	// pages of F32 or F16. A few types are enough for kernels of which all types are tested
 	// elsewhere.
@@ -103,7 +107,7 @@ func Run(t *testing.T, open func(tb testing.TB) compute.Backend, o Options) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, be, c.name)
-			r.fast, r.brief = o.Fast, o.Brief
+			r.fast, r.brief, r.precision = o.Fast, o.Brief, o.Precision
 			if o.Weights != nil {
 				r.types = o.Weights
 			}
@@ -125,6 +129,8 @@ type rig struct {
 	fast  bool   // the bits of a row may depend on its batch
 	brief bool   // each operation is computed with only three batches
 	what  string // the present test case, for errors
+
+	precision compute.Precision
 
 	types []gguf.Type // of weights
 	pages []gguf.Type // of KV pages

@@ -42,10 +42,11 @@ func floats(values [][]float32) gguf.Tensor {
 }
 
 type matrix struct {
-	weight  compute.Weight
-	kind    gguf.Type
-	in, out int
-	values  []float32 // [matrices][out][in]
+	weight    compute.Weight
+	kind      gguf.Type
+	precision compute.Precision
+	in, out   int
+	values    []float32 // [matrices][out][in]
 }
 
 // matrix makes a random weight whose products with normed rows have a standard deviation of
@@ -56,7 +57,7 @@ func (r *rig) matrix(t gguf.Type, shape ...int) *matrix {
 		deviation = 1 / math.Sqrt(float64(shape[0]))
 	}
 	tensor := RandomTensor(r.rand, "weight", t, deviation, shape...)
-	m := &matrix{weight: r.weight(tensor), kind: t, in: shape[0], out: 1, values: tensor.Values()}
+	m := &matrix{weight: r.weight(tensor), kind: t, precision: r.precision, in: shape[0], out: 1, values: tensor.Values()}
 	if len(shape) > 1 {
 		m.out = shape[1]
 	}
@@ -79,7 +80,7 @@ func (m *matrix) row(i, o int) []float32 {
 func (m *matrix) product(i int, x []float32) []approx {
 	out := make([]approx, m.out)
 	for o := range out {
-		out[o] = dot(m.kind, m.row(i, o), x)
+		out[o] = dot(m.kind, m.precision, m.row(i, o), x)
 	}
 	return out
 }

@@ -5,22 +5,36 @@ import "unsafe"
 // The arguments of the kernels have the same layout as the structs in c/args.h: every field takes 8
 // bytes. A kernel does not retain pointers after it returns.
 
-// Block is 32 activations of 16 bits with their scale, and their sums in the forms that the kernels
-// add. An activation is D times its integer, which is from -32512 to 32512.
+// Block is 32 activations of 16 bits with their scale.
 type Block struct {
 	// Q has the integers as the kernels of a level read them. In portable Go they are in order. For
-	// AVX2 and AVX-512, the second and the third of each four are exchanged. For NEON, Q has 64
+	// AVX2, the second and the third of each four are exchanged. For AVX-512 and NEON, Q has 64
 	// signed bytes: integer i is 256 times byte i plus byte 32+i.
-	Q               [32]int16
-	D               float32
-	Sum             float32    // D times the sum of the integers
-	Sums            [2]float32 // D times the sum of the first, and of the last, 16 integers
-	Minus8, Minus16 int32      // -8 and -16 times the sum of the integers
-	Minus32         [2]int32   // -32 times the sum of the first, and of the last, 16 integers
+	Q [32]int16
+	Sums
 }
 
-// MaxQ is the largest integer of a Block: 256 times the largest signed byte.
-const MaxQ = 127 * 256
+// Block8 is 32 activations of 8 bits with their scale. The integers are in order.
+type Block8 struct {
+	Q [32]int8
+	Sums
+}
+
+// Sums has the scale of a block and the sums of its integers in the forms that the kernels add. An
+// activation is D times its integer, which is from -MaxQ to MaxQ, or from -MaxQ8 to MaxQ8.
+type Sums struct {
+	D                float32
+	Sum              float32    // D times the sum of the integers
+	Halves           [2]float32 // D times the sum of the first, and of the last, 16 integers
+	Minus8, Minus128 int32      // -8 and -128 times the sum of the integers
+	Minus32          [2]int32   // -32 times the sum of the first, and of the last, 16 integers
+}
+
+// The largest integers of blocks.
+const (
+	MaxQ8 = 127         // largest integer of a Block8
+	MaxQ  = MaxQ8 * 256 // largest integer of a Block: its high byte is MaxQ8, and its low byte 0
+)
 
 // ProductArgs is a product of packed weights with rows of activations: 16*Groups results per row.
 type ProductArgs struct {
@@ -35,11 +49,11 @@ type ProductArgs struct {
 	Blocks  int64 // number of blocks of 32 weights in a row or, if the weights are floats, the number of weights in a row
 }
 
-// QuantiseArgs converts X to blocks of 32 values of 16 bits. The value of largest magnitude in a
-// block becomes MaxQ or -MaxQ.
+// QuantiseArgs converts X to blocks of 32 values. The value of largest magnitude in a block becomes
+// the largest integer of the block or its opposite.
 type QuantiseArgs struct {
 	X      *float32
-	Out    *Block
+	Out    unsafe.Pointer // [Blocks] of Block or Block8
 	Blocks int64
 }
 

@@ -13,15 +13,15 @@ import (
 // memory limits the speed of one row. Arithmetic limits the speed of 16 rows, if the weights are
 // prefetched early enough.
 func BenchmarkProduct(b *testing.B) {
-	for _, s := range Sets() {
+	for _, p := range allProducts() {
 		for _, kind := range gguf.Types() {
 			for _, shape := range []struct{ rows, weights int }{{1, 65536}, {16, 65536}, {1, 64}, {4, 64}, {16, 64}} {
-				b.Run(fmt.Sprintf("%s/%v/rows=%d/weights=%d", s.Name, kind, shape.rows, shape.weights), func(b *testing.B) {
+				b.Run(fmt.Sprintf("%s/%v/%v/rows=%d/weights=%d", p.level, p.precision, kind, shape.rows, shape.weights), func(b *testing.B) {
 					const n = 2048
 					r := rand.New(rand.NewPCG(1, 1))
 					one := pack(b, kind, randomWeights(b, r, kind, 64, n), 64, n)
 					packed := slices.Repeat(one, shape.weights/64)
-					x := randomActivations(r, s, shape.rows, n)
+					x := randomActivations(r, p, shape.rows, n)
 					order := make([]int, shape.rows)
 					for i := range order {
 						order[i] = i
@@ -29,7 +29,7 @@ func BenchmarkProduct(b *testing.B) {
 					out := make([]float32, shape.rows*shape.weights)
 					b.SetBytes(int64(len(packed)))
 					for b.Loop() {
-						x.multiply(s, kind, packed, order, nil, out)
+						x.multiply(kind, packed, order, nil, out)
 					}
 					macs := float64(shape.rows) * float64(shape.weights) * n * float64(b.N)
 					b.ReportMetric(macs/b.Elapsed().Seconds()/1e9, "GMAC/s")

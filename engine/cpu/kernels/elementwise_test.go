@@ -36,23 +36,26 @@ func requireClose(t *testing.T, want float64, got float32, tolerance, floor floa
 
 func TestQuantise(t *testing.T) {
 	t.Parallel()
-	eachSet(t, func(t *testing.T, s *Set) {
+	eachProducts(t, func(t *testing.T, p operation) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for _, blocks := range []int{1, 2, 7, 64} {
-			x := randomRow(r, 32*blocks, 3)
-			clear(x[:min(32, len(x)-32)]) // one block has only zeros
-			out := make([]Block, blocks)
-			s.Quantise(&QuantiseArgs{X: &x[0], Out: &out[0], Blocks: int64(blocks)})
-			for k, b := range out {
+			x, copied := p.activations(32*blocks, 1), p.activations(32, 1)
+			x.floats = randomRow(r, 32*blocks, 3)
+			clear(x.floats[:min(32, 32*blocks-32)]) // one block has only zeros
+			p.Quantise(&QuantiseArgs{X: &x.floats[0], Out: x.block(0), Blocks: int64(blocks)})
+			for k := range blocks {
 				largest := 0.0
-				q := s.integers(&b)
+				q, sums := x.get(k)
 				for i, v := range q {
-					require.LessOrEqual(t, max(v, -v), int32(MaxQ))
-					require.InDelta(t, x[32*k+i], b.D*float32(v), 0.51*float64(b.D))
-					largest = max(largest, math.Abs(float64(x[32*k+i])))
+					require.LessOrEqual(t, max(v, -v), p.largest())
+					require.InDelta(t, x.floats[32*k+i], sums.D*float32(v), 0.51*float64(sums.D))
+					largest = max(largest, math.Abs(float64(x.floats[32*k+i])))
 				}
-				requireClose(t, largest/MaxQ, b.D, 1e-6, 0, "scale")
-				require.Equal(t, s.blockOf(q, b.D), b)
+				requireClose(t, largest/float64(p.largest()), sums.D, 1e-6, 0, "scale")
+				copied.set(0, q, sums.D)
+				again, want := copied.get(0)
+				require.Equal(t, again, q)
+				require.Equal(t, want, sums)
 			}
 		}
 	})

@@ -14,28 +14,28 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
 // Set has the kernels of one level.
 type Set struct {
-	Name     string // "avx512", "avx2", "neon" or "portable"
-	products map[gguf.Type]func(*ProductArgs)
+	Name       string // "avx512", "avx2", "neon" or "portable"
+	high, fast Products
 
-	Quantise func(*QuantiseArgs)
-	RMSNorm  func(*NormArgs)
-	Gate     func(*GateArgs)
-	Delta    func(*DeltaArgs)
-	Scores   func(*ScoresArgs)
-	Values   func(*ValuesArgs)
-	Softmax  func(*SoftmaxArgs)
-	Rotate   func(*RotateArgs)
-	Highest  func(*HighestArgs)
-	Peak     func(*PeakArgs)
-	Weigh    func(*WeighArgs)
-	List     func(*ListArgs)
-	Bracket  func(*BracketArgs)
-	Above    func(*AboveArgs)
+	RMSNorm func(*NormArgs)
+	Gate    func(*GateArgs)
+	Delta   func(*DeltaArgs)
+	Scores  func(*ScoresArgs)
+	Values  func(*ValuesArgs)
+	Softmax func(*SoftmaxArgs)
+	Rotate  func(*RotateArgs)
+	Highest func(*HighestArgs)
+	Peak    func(*PeakArgs)
+	Weigh   func(*WeighArgs)
+	List    func(*ListArgs)
+	Bracket func(*BracketArgs)
+	Above   func(*AboveArgs)
 
 	// Scores and Values for keys and values of float16.
 	ScoresF16 func(*ScoresArgs)
@@ -46,13 +46,30 @@ type Set struct {
 	FromQ40, ToQ40 func(*ConvertArgs)
 }
 
+// Products has the kernels of one precision of activations. Both precisions use the same packed
+// weights.
+type Products struct {
+	Quantise   func(*QuantiseArgs)
+	BlockBytes int // size of the blocks that Quantise writes
+	level      string
+	byType     map[gguf.Type]func(*ProductArgs)
+}
+
+// Products returns the kernels of a precision.
+func (s *Set) Products(p compute.Precision) *Products {
+	if p == compute.Fast {
+		return &s.fast
+	}
+	return &s.high
+}
+
 // compiled returns the Set of a level of machine code. offsets has the kernels' offsets in the code
 // by their names in C.
 func compiled(level string, call func(offset uintptr, args unsafe.Pointer), offsets map[string]uintptr) Set {
 	c := code{level, call, offsets}
-	s := Set{
-		Name: level, products: map[gguf.Type]func(*ProductArgs){},
-		Quantise: kernel[QuantiseArgs](c, "quantise"), RMSNorm: kernel[NormArgs](c, "rms_norm"), Gate: kernel[GateArgs](c, "gate"),
+	return Set{
+		Name: level, high: c.products("", int(unsafe.Sizeof(Block{}))), fast: c.products("8", int(unsafe.Sizeof(Block8{}))),
+		RMSNorm: kernel[NormArgs](c, "rms_norm"), Gate: kernel[GateArgs](c, "gate"),
 		Delta:  kernel[DeltaArgs](c, "delta"),
 		Scores: kernel[ScoresArgs](c, "scores"), Values: kernel[ValuesArgs](c, "values"), Softmax: kernel[SoftmaxArgs](c, "softmax"),
 		Rotate: kernel[RotateArgs](c, "rotate"), Highest: kernel[HighestArgs](c, "highest"),
@@ -63,20 +80,32 @@ func compiled(level string, call func(offset uintptr, args unsafe.Pointer), offs
 		FromQ80: kernel[ConvertArgs](c, "from_q8_0"), ToQ80: kernel[ConvertArgs](c, "to_q8_0"),
 		FromQ40: kernel[ConvertArgs](c, "from_q4_0"), ToQ40: kernel[ConvertArgs](c, "to_q4_0"),
 	}
-	for t := range layouts {
-		name := t
-		if same, ok := packedAs[t]; ok {
-			name = same
-		}
-		s.products[t] = kernel[ProductArgs](c, strings.ToLower(name.String())+"_product")
-	}
-	return s
 }
 
 type code struct {
 	level   string
 	call    func(offset uintptr, args unsafe.Pointer)
 	offsets map[string]uintptr
+}
+
+// products returns the kernels of a precision, whose names in C end with suffix.
+func (c code) products(suffix string, blockBytes int) Products {
+	p := Products{
+		Quantise: kernel[QuantiseArgs](c, "quantise"+suffix), BlockBytes: blockBytes,
+		level: c.level, byType: map[gguf.Type]func(*ProductArgs){},
+	}
+	for t := range layouts {
+		name := t
+		if same, ok := packedAs[t]; ok {
+			name = same
+		}
+		suffix := suffix
+		if FloatWeights(t) {
+			suffix = ""
+		}
+		p.byType[t] = kernel[ProductArgs](c, strings.ToLower(name.String())+"_product"+suffix)
+	}
+	return p
 }
 
 // kernel returns the kernel with a name in C, whose arguments have type A.
@@ -89,15 +118,15 @@ func kernel[A any](c code, name string) func(*A) {
 }
 
 // Product returns the product kernel of a weight type. Every type of gguf.Types has one.
-func (s *Set) Product(t gguf.Type) func(*ProductArgs) {
-	p := s.products[t]
-	if p == nil {
-		panic(fmt.Sprintf("kernels: level %s has no product for weights of type %v", s.Name, t))
+func (p *Products) Product(t gguf.Type) func(*ProductArgs) {
+	f := p.byType[t]
+	if f == nil {
+		panic(fmt.Sprintf("kernels: level %s has no product for weights of type %v", p.level, t))
 	}
-	return p
+	return f
 }
 
-// FloatWeights reports whether a type's products take activations of float32 instead of bytes.
+// FloatWeights reports whether a type's products take activations of float32 instead of blocks.
 func FloatWeights(t gguf.Type) bool { return t.BlockSize() == 1 }
 
 // Sets returns the levels that this processor supports. The fastest is first, the portable one

@@ -11,8 +11,8 @@ import (
 // portable has the kernels in Go, for processors that support no other level.
 var portable = Set{
 	Name:      "portable",
-	products:  portableProducts(),
-	Quantise:  quantise,
+	high:      portableProducts(quantise, (*unpacked).add, int(unsafe.Sizeof(Block{}))),
+	fast:      portableProducts(quantise8, (*unpacked).add8, int(unsafe.Sizeof(Block8{}))),
 	RMSNorm:   rmsNorm,
 	Gate:      gate,
 	Delta:     delta,
@@ -43,30 +43,45 @@ func after[T any](p *T, i int64) *T {
 }
 
 func quantise(a *QuantiseArgs) {
-	x, out := from(a.X, 32*a.Blocks), from(a.Out, a.Blocks)
+	out := from((*Block)(a.Out), a.Blocks)
 	for k := range out {
-		x, b := x[32*k:32*k+32], &out[k]
-		var size float32
-		for _, v := range x {
-			size = max(size, float32(math.Abs(float64(v))))
-		}
-		d := size * (1.0 / MaxQ)
-		inverse := float32(0)
-		if d > 0x1p-120 {
-			inverse = 1 / d
-		}
-		var sums [2]int32
-		for i, v := range x {
-			b.Q[i] = int16(math.RoundToEven(float64(v * inverse)))
-			sums[i/16] += int32(b.Q[i])
-		}
-		sum := sums[0] + sums[1]
-		b.D, b.Sum = d, d*float32(sum)
-		b.Minus8, b.Minus16 = -8*sum, -16*sum
-		for i, v := range sums {
-			b.Sums[i], b.Minus32[i] = d*float32(v), -32*v
-		}
+		out[k].Sums = integers(out[k].Q[:], from(after(a.X, 32*int64(k)), 32), MaxQ)
 	}
+}
+
+func quantise8(a *QuantiseArgs) {
+	out := from((*Block8)(a.Out), a.Blocks)
+	for k := range out {
+		out[k].Sums = integers(out[k].Q[:], from(after(a.X, 32*int64(k)), 32), MaxQ8)
+	}
+}
+
+// integers writes the integers of a block of values to q.
+func integers[T int8 | int16](q []T, x []float32, largest float32) Sums {
+	var size float32
+	for _, v := range x {
+		size = max(size, float32(math.Abs(float64(v))))
+	}
+	d := size * (1 / largest)
+	inverse := float32(0)
+	if d > 0x1p-120 {
+		inverse = 1 / d
+	}
+	var sums [2]int32
+	for i, v := range x {
+		q[i] = T(math.RoundToEven(float64(v * inverse)))
+		sums[i/16] += int32(q[i])
+	}
+	return sumsOf(sums, d)
+}
+
+func sumsOf(halves [2]int32, d float32) Sums {
+	sum := halves[0] + halves[1]
+	s := Sums{D: d, Sum: d * float32(sum), Minus8: -8 * sum, Minus128: -128 * sum}
+	for i, v := range halves {
+		s.Halves[i], s.Minus32[i] = d*float32(v), -32*v
+	}
+	return s
 }
 
 func rmsNorm(a *NormArgs) {

@@ -7,16 +7,18 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-func portableProducts() map[gguf.Type]func(*ProductArgs) {
-	products := map[gguf.Type]func(*ProductArgs){}
+// portableProducts returns the kernels of a precision. add adds the products of a block of weights
+// and a block of activations.
+func portableProducts(quantise func(*QuantiseArgs), add func(b *unpacked, acc *group, x unsafe.Pointer), blockBytes int) Products {
+	p := Products{Quantise: quantise, BlockBytes: blockBytes, level: "portable", byType: map[gguf.Type]func(*ProductArgs){}}
 	for t := range layouts {
 		if FloatWeights(t) {
-			products[t] = func(a *ProductArgs) { floatProduct(a, t) }
+			p.byType[t] = func(a *ProductArgs) { floatProduct(a, t) }
 		} else {
-			products[t] = func(a *ProductArgs) { quantProduct(a, t) }
+			p.byType[t] = func(a *ProductArgs) { quantProduct(a, t, add, blockBytes) }
 		}
 	}
-	return products
+	return p
 }
 
 // group holds the results of a row of activations for a group of weights.
@@ -72,7 +74,7 @@ type unpacked struct {
 	scale, min [2]group
 }
 
-func quantProduct(a *ProductArgs, t gguf.Type) {
+func quantProduct(a *ProductArgs, t gguf.Type, add func(b *unpacked, acc *group, x unsafe.Pointer), blockBytes int) {
 	l, n := layouts[t], GroupBytes(t, 32*int(a.Blocks))
 	ins := from(a.In, a.Rows)
 	m := productMemories.Get().(*productMemory)
@@ -92,7 +94,7 @@ func quantProduct(a *ProductArgs, t gguf.Type) {
 			b.unpack(l, w[:l.block], super)
 			w = w[l.block:]
 			for row, in := range ins {
-				b.add(&acc[row], after((*Block)(a.X), in+k))
+				add(b, &acc[row], unsafe.Add(a.X, int(in+k)*blockBytes))
 			}
 		}
 		for row := range acc {
@@ -120,16 +122,26 @@ func UnpackRow(dst []float32, t gguf.Type, packed []byte, r int) {
 	}
 }
 
-func (b *unpacked) add(acc *group, x *Block) {
+func (b *unpacked) add(acc *group, x unsafe.Pointer) {
+	block := (*Block)(x)
+	addProducts(b, acc, block.Q[:], &block.Sums)
+}
+
+func (b *unpacked) add8(acc *group, x unsafe.Pointer) {
+	block := (*Block8)(x)
+	addProducts(b, acc, block.Q[:], &block.Sums)
+}
+
+func addProducts[T int8 | int16](b *unpacked, acc *group, q []T, x *Sums) {
 	var sums [2][GroupRows]int32
-	for c, v := range x.Q {
+	for c, v := range q {
 		s, w := &sums[c/16], &b.w[c]
 		for r := range s {
 			s[r] += int32(w[r]) * int32(v)
 		}
 	}
 	for r := range acc {
-		acc[r] += b.min[0][r]*x.Sums[0] + b.min[1][r]*x.Sums[1]
+		acc[r] += b.min[0][r]*x.Halves[0] + b.min[1][r]*x.Halves[1]
 		acc[r] += x.D * (b.scale[0][r]*float32(sums[0][r]) + b.scale[1][r]*float32(sums[1][r]))
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
@@ -31,72 +32,125 @@ func pack(t testing.TB, kind gguf.Type, data []byte, rows, n int) []byte {
 	return packed
 }
 
-// activations are rows of n values, as float32 and as quantised blocks.
-type activations struct {
-	n      int
-	floats []float32
-	blocks []Block
+// operation is the products of a level in one precision.
+type operation struct {
+	*Products
+	level     string
+	precision compute.Precision
 }
 
-func randomActivations(r *rand.Rand, s *Set, rows, n int) *activations {
-	x := &activations{n: n, floats: make([]float32, rows*n), blocks: make([]Block, rows*n/32+1)}
+// eachProducts tests every level in both precisions.
+func eachProducts(t *testing.T, test func(t *testing.T, p operation)) {
+	for _, p := range allProducts() {
+		t.Run(fmt.Sprint(p.level, "/", p.precision), func(t *testing.T) { test(t, p) })
+	}
+}
+
+func allProducts() []operation {
+	var all []operation
+	for _, s := range Sets() {
+		for _, precision := range []compute.Precision{compute.High, compute.Fast} {
+			all = append(all, operation{s.Products(precision), s.Name, precision})
+		}
+	}
+	return all
+}
+
+func (p operation) largest() int32 {
+	if p.precision == compute.Fast {
+		return MaxQ8
+	}
+	return MaxQ
+}
+
+// activations are rows of n values, as float32 and as quantised blocks.
+type activations struct {
+	operation
+	n      int
+	floats []float32
+	blocks []Block // memory of the blocks of either precision
+}
+
+func (p operation) activations(n, rows int) *activations {
+	return &activations{p, n, make([]float32, rows*n), make([]Block, rows*n/32+1)}
+}
+
+func randomActivations(r *rand.Rand, p operation, rows, n int) *activations {
+	x := p.activations(n, rows)
 	for i := range x.floats {
 		x.floats[i] = float32(r.NormFloat64())
 	}
-	s.Quantise(&QuantiseArgs{X: &x.floats[0], Out: &x.blocks[0], Blocks: int64(rows * n / 32)})
+	p.Quantise(&QuantiseArgs{X: &x.floats[0], Out: unsafe.Pointer(&x.blocks[0]), Blocks: int64(rows * n / 32)})
 	return x
 }
 
-// integers returns the integers of a block of s, in order.
-func (s *Set) integers(b *Block) (q [32]int32) {
+func (x *activations) block(k int) unsafe.Pointer {
+	return unsafe.Add(unsafe.Pointer(&x.blocks[0]), k*x.BlockBytes)
+}
+
+// exchanged has the places of each four integers in a Block for AVX2.
+var exchanged = []int{0, 2, 1, 3}
+
+// get returns the integers of block k, in order.
+func (x *activations) get(k int) (q [32]int32, sums Sums) {
+	if x.precision == compute.Fast {
+		b := (*Block8)(x.block(k))
+		for i, v := range b.Q {
+			q[i] = int32(v)
+		}
+		return q, b.Sums
+	}
+	b := (*Block)(x.block(k))
 	for i := range q {
-		q[i] = s.integer(b, i)
-	}
-	return q
-}
-
-func (s *Set) integer(b *Block, i int) int32 {
-	switch s.Name {
-	case "portable":
-		return int32(b.Q[i])
-	case "neon":
-		halves := (*[64]int8)(unsafe.Pointer(&b.Q))
-		return 256*int32(halves[i]) + int32(halves[32+i])
-	}
-	return int32(b.Q[i&^3+[]int{0, 2, 1, 3}[i%4]])
-}
-
-// blockOf returns a block of s with the sums of its integers.
-func (s *Set) blockOf(q [32]int32, d float32) Block {
-	b := Block{D: d}
-	var sums [2]int32
-	for i, v := range q {
-		sums[i/16] += v
-		switch s.Name {
+		switch x.level {
 		case "portable":
-			b.Q[i] = int16(v)
-		case "neon":
-			halves := (*[64]int8)(unsafe.Pointer(&b.Q))
-			halves[i] = int8((v + 128) >> 8)
-			halves[32+i] = int8(v)
+			q[i] = int32(b.Q[i])
+		case "avx2":
+			q[i] = int32(b.Q[i&^3+exchanged[i%4]])
 		default:
-			b.Q[i&^3+[]int{0, 2, 1, 3}[i%4]] = int16(v)
+			halves := (*[64]int8)(unsafe.Pointer(&b.Q))
+			q[i] = 256*int32(halves[i]) + int32(halves[32+i])
 		}
 	}
-	sum := sums[0] + sums[1]
-	b.Sum, b.Minus8, b.Minus16 = d*float32(sum), -8*sum, -16*sum
-	for i, v := range sums {
-		b.Sums[i], b.Minus32[i] = d*float32(v), -32*v
+	return q, b.Sums
+}
+
+// set writes integers to block k.
+func (x *activations) set(k int, q [32]int32, d float32) {
+	var halves [2]int32
+	for i, v := range q {
+		halves[i/16] += v
 	}
-	return b
+	sums := sumsOf(halves, d)
+	if x.precision == compute.Fast {
+		b := (*Block8)(x.block(k))
+		for i, v := range q {
+			b.Q[i] = int8(v)
+		}
+		b.Sums = sums
+		return
+	}
+	b := (*Block)(x.block(k))
+	for i, v := range q {
+		switch x.level {
+		case "portable":
+			b.Q[i] = int16(v)
+		case "avx2":
+			b.Q[i&^3+exchanged[i%4]] = int16(v)
+		default:
+			halves := (*[64]int8)(unsafe.Pointer(&b.Q))
+			halves[i], halves[32+i] = int8((v+128)>>8), int8(v)
+		}
+	}
+	b.Sums = sums
 }
 
 // multiply runs a product over the given rows of x. Before the call, out has the values to which
 // the results are added.
-func (x *activations) multiply(s *Set, kind gguf.Type, packed []byte, rows []int, factors []float32, out []float32) {
+func (x *activations) multiply(kind gguf.Type, packed []byte, rows []int, factors []float32, out []float32) {
 	groups := len(packed) / GroupBytes(kind, x.n)
 	unit := 32
-	a := &ProductArgs{W: unsafe.Pointer(&packed[0]), X: unsafe.Pointer(&x.blocks[0]), Out: &out[0], Rows: int64(len(rows)), Groups: int64(groups)}
+	a := &ProductArgs{W: unsafe.Pointer(&packed[0]), X: x.block(0), Out: &out[0], Rows: int64(len(rows)), Groups: int64(groups)}
 	if FloatWeights(kind) {
 		unit, a.X = 1, unsafe.Pointer(&x.floats[0])
 	}
@@ -109,7 +163,7 @@ func (x *activations) multiply(s *Set, kind gguf.Type, packed []byte, rows []int
 	if factors != nil {
 		a.Factors = &factors[0]
 	}
-	s.Product(kind)(a)
+	x.Product(kind)(a)
 }
 
 func eachSet(t *testing.T, test func(t *testing.T, s *Set)) {
@@ -126,32 +180,32 @@ func TestProduct(t *testing.T) {
 			weights, n, rows := shape[0], shape[1], shape[2]
 			t.Run(fmt.Sprint(kind, shape), func(t *testing.T) {
 				t.Parallel()
-				eachSet(t, func(t *testing.T, s *Set) { checkProduct(t, s, kind, weights, n, rows) })
+				eachProducts(t, func(t *testing.T, p operation) { checkProduct(t, p, kind, weights, n, rows) })
 			})
 		}
 	}
 	for rows := 1; rows <= 33; rows++ { // all numbers of rows, for all combinations of tile sizes
 		for _, kind := range gguf.Types() {
-			eachSet(t, func(t *testing.T, s *Set) { checkProduct(t, s, kind, 16, 256, rows) })
+			eachProducts(t, func(t *testing.T, p operation) { checkProduct(t, p, kind, 16, 256, rows) })
 		}
 	}
 	// Row lengths that are not multiples of 256.
 	for _, kind := range gguf.Types() {
 		if n := 39 * kind.BlockSize(); n%256 != 0 {
-			eachSet(t, func(t *testing.T, s *Set) { checkProduct(t, s, kind, 20, n, 5) })
+			eachProducts(t, func(t *testing.T, p operation) { checkProduct(t, p, kind, 20, n, 5) })
 		}
 	}
 }
 
-func checkProduct(t *testing.T, s *Set, kind gguf.Type, weights, n, rows int) {
+func checkProduct(t *testing.T, p operation, kind gguf.Type, weights, n, rows int) {
 	r := rand.New(rand.NewPCG(uint64(kind), uint64(n)))
 	data := randomWeights(t, r, kind, weights, n)
 	packed := pack(t, kind, data, weights, n)
-	x := randomActivations(r, s, rows, n)
+	x := randomActivations(r, p, rows, n)
 	groups := (weights + GroupRows - 1) / GroupRows
 	got := make([]float32, rows*groups*GroupRows)
 	order := r.Perm(rows)
-	x.multiply(s, kind, packed, order, nil, got)
+	x.multiply(kind, packed, order, nil, got)
 
 	line := make([]float32, n)
 	rowBytes := len(data) / weights
@@ -162,8 +216,8 @@ func checkProduct(t *testing.T, s *Set, kind gguf.Type, weights, n, rows int) {
 			for k, v := range line {
 				a := float64(x.floats[row*n+k])
 				if !FloatWeights(kind) {
-					block := &x.blocks[(row*n+k)/32]
-					a = float64(block.D) * float64(s.integer(block, k%32))
+					q, sums := x.get((row*n + k) / 32)
+					a = float64(sums.D) * float64(q[k%32])
 				}
 				want += float64(v) * a
 				size += math.Abs(float64(v) * a)
@@ -175,7 +229,7 @@ func checkProduct(t *testing.T, s *Set, kind gguf.Type, weights, n, rows int) {
 	// The results of each row alone have the same bits, also if they are added to out.
 	for i, row := range order {
 		alone := make([]float32, groups*GroupRows)
-		x.multiply(s, kind, packed, []int{row}, nil, alone)
+		x.multiply(kind, packed, []int{row}, nil, alone)
 		require.Equal(t, alone, got[i*groups*GroupRows:][:len(alone)])
 	}
 	factors := make([]float32, rows)
@@ -186,7 +240,7 @@ func checkProduct(t *testing.T, s *Set, kind gguf.Type, weights, n, rows int) {
 	for i := range sums {
 		sums[i] = float32(i)
 	}
-	x.multiply(s, kind, packed, order, factors, sums)
+	x.multiply(kind, packed, order, factors, sums)
 	for i, v := range got {
 		want := float64(i) + float64(factors[i/(groups*GroupRows)])*float64(v)
 		require.InDelta(t, want, sums[i], 1e-5*(math.Abs(want)+float64(i)))
@@ -197,10 +251,13 @@ func checkProduct(t *testing.T, s *Set, kind gguf.Type, weights, n, rows int) {
 // the sums of integers, up to the rounding of float32.
 func TestProductExact(t *testing.T) {
 	t.Parallel()
-	for name, draw := range map[string]func(r *rand.Rand, i int) int32{
-		"small":         func(r *rand.Rand, _ int) int32 { return int32(r.IntN(255) - 127) },
-		"multiples":     func(r *rand.Rand, _ int) int32 { return 256 * int32(r.IntN(255)-127) },
-		"one per block": func(r *rand.Rand, i int) int32 { return max(0, int32(1-i%32)) * int32(r.IntN(2*MaxQ+1)-MaxQ) },
+	for name, draw := range map[string]func(r *rand.Rand, i int, largest int32) int32{
+		"small":     func(r *rand.Rand, _ int, _ int32) int32 { return int32(r.IntN(255) - 127) },
+		"multiples": func(r *rand.Rand, _ int, largest int32) int32 { return largest / 127 * int32(r.IntN(255)-127) },
+		"largest":   func(r *rand.Rand, i int, largest int32) int32 { return largest * int32(1-i/64%2*2) },
+		"one per block": func(r *rand.Rand, i int, largest int32) int32 {
+			return max(0, int32(1-i%32)) * (r.Int32N(2*largest+1) - largest)
+		},
 	} {
 		for _, kind := range gguf.Types() {
 			if !FloatWeights(kind) {
@@ -210,7 +267,7 @@ func TestProductExact(t *testing.T) {
 	}
 }
 
-func checkExact(t *testing.T, kind gguf.Type, draw func(r *rand.Rand, i int) int32) {
+func checkExact(t *testing.T, kind gguf.Type, draw func(r *rand.Rand, i int, largest int32) int32) {
 	const weights, n, rows = 32, 512, 5
 	r := rand.New(rand.NewPCG(1, uint64(kind)))
 	data := randomWeights(t, r, kind, weights, n)
@@ -220,23 +277,26 @@ func checkExact(t *testing.T, kind gguf.Type, draw func(r *rand.Rand, i int) int
 		}
 	}
 	packed := pack(t, kind, data, weights, n)
-	q := make([]int32, rows*n)
-	for i := range q {
-		q[i] = draw(r, i)
-	}
-	var first []float32
-	for _, s := range Sets() {
-		x := randomActivations(r, s, rows, n)
+	q := map[compute.Precision][]int32{}
+	first := map[compute.Precision][]float32{}
+	for _, p := range allProducts() {
+		if q[p.precision] == nil {
+			for i := range rows * n {
+				q[p.precision] = append(q[p.precision], draw(r, i, p.largest()))
+			}
+		}
+		q := q[p.precision]
+		x := p.activations(n, rows)
 		for k := range rows * n / 32 {
-			x.blocks[k] = s.blockOf([32]int32(q[32*k:]), 1)
+			x.set(k, [32]int32(q[32*k:]), 1)
 		}
 		got := make([]float32, rows*weights)
-		x.multiply(s, kind, packed, []int{0, 1, 2, 3, 4}, nil, got)
-		if s.Name != "portable" { // all levels of machine code give the same bits
-			if first == nil {
-				first = got
+		x.multiply(kind, packed, []int{0, 1, 2, 3, 4}, nil, got)
+		if p.level != "portable" { // all levels of machine code give the same bits
+			if first[p.precision] == nil {
+				first[p.precision] = got
 			}
-			require.Equal(t, first, got, s.Name)
+			require.Equal(t, first[p.precision], got, "%s %v", p.level, p.precision)
 		}
 		line := make([]float32, n)
 		for w := range weights {
@@ -247,7 +307,7 @@ func checkExact(t *testing.T, kind gguf.Type, draw func(r *rand.Rand, i int) int
 					want += float64(v) * float64(q[row*n+k])
 					size += math.Abs(float64(v) * float64(q[row*n+k]))
 				}
-				require.InDelta(t, want, got[row*weights+w], 1e-6*size, "%s, row %d of the weights, row %d of the activations", s.Name, w, row)
+				require.InDelta(t, want, got[row*weights+w], 1e-6*size, "%s %v, row %d of the weights, row %d of the activations", p.level, p.precision, w, row)
 			}
 		}
 	}

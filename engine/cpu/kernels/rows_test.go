@@ -12,7 +12,6 @@ import (
 // rowTimes has the shortest times of products with 1, 2, … rows and weights that fit into the
 // cache.
 type rowTimes struct {
-	set     *Set
 	kind    gguf.Type
 	packed  []byte
 	x       *activations
@@ -21,12 +20,12 @@ type rowTimes struct {
 	fastest []time.Duration // by the number of rows; element 0 is not used
 }
 
-func newRowTimes(t testing.TB, s *Set, kind gguf.Type) *rowTimes {
+func newRowTimes(t testing.TB, level operation, kind gguf.Type) *rowTimes {
 	const n, weights, maxRows = 512, 512, 33
 	r := rand.New(rand.NewPCG(1, 1))
 	p := &rowTimes{
-		set: s, kind: kind, packed: pack(t, kind, randomWeights(t, r, kind, weights, n), weights, n),
-		x: randomActivations(r, s, maxRows, n), order: make([]int, maxRows), out: make([]float32, maxRows*weights),
+		kind: kind, packed: pack(t, kind, randomWeights(t, r, kind, weights, n), weights, n),
+		x: randomActivations(r, level, maxRows, n), order: make([]int, maxRows), out: make([]float32, maxRows*weights),
 		fastest: make([]time.Duration, maxRows+1),
 	}
 	for i := range p.order {
@@ -39,7 +38,7 @@ func newRowTimes(t testing.TB, s *Set, kind gguf.Type) *rowTimes {
 func (p *rowTimes) measure() {
 	for rows := 1; rows < len(p.fastest); rows++ {
 		start := time.Now()
-		p.x.multiply(p.set, p.kind, p.packed, p.order[:rows], nil, p.out)
+		p.x.multiply(p.kind, p.packed, p.order[:rows], nil, p.out)
 		if took := time.Since(start); p.fastest[rows] == 0 || took < p.fastest[rows] {
 			p.fastest[rows] = took
 		}
@@ -60,10 +59,10 @@ func (p *rowTimes) inversions() (count int) {
 // BenchmarkProductRows times products with 1 to 33 rows, and reports the fastest of each in
 // microseconds. The inversions that it reports should be 0 on a quiet machine.
 func BenchmarkProductRows(b *testing.B) {
-	for _, s := range Sets() {
+	for _, level := range allProducts() {
 		for _, kind := range []gguf.Type{gguf.TypeQ80, gguf.TypeQ40, gguf.TypeQ4K, gguf.TypeF16, gguf.TypeF32} {
-			b.Run(fmt.Sprintf("%s/%v", s.Name, kind), func(b *testing.B) {
-				p := newRowTimes(b, s, kind)
+			b.Run(fmt.Sprintf("%s/%v/%v", level.level, level.precision, kind), func(b *testing.B) {
+				p := newRowTimes(b, level, kind)
 				for b.Loop() {
 					p.measure()
 				}

@@ -3,18 +3,18 @@
 #pragma once
 #include "vec.h"
 
-// block is 32 activations of 16 bits with their scale, and their sums in the forms that the kernels
-// add. An activation is d times its integer, which is from -32512 to 32512.
+// block is 32 activations of PRECISION bits with their scale, and their sums in the forms that the
+// kernels add. An activation is d times its integer, which is from -MAX_INTEGER to MAX_INTEGER.
 struct block {
-#if LANES == 4
-  int8_t high[32], low[32];  // the integer is 256·high + low
+#if WORDS
+  int16_t q[32];  // in each four, the second and the third are exchanged; see set
 #else
-  int16_t q[32];  // in each four, the second and the third are exchanged; see widen
+  int8_t q[PARTS][32];  // the integer is q[0], or 256·q[0] + q[1]
 #endif
   float d;
   float sum;                  // d times the sum of the integers
   float sums[2];              // d times the sum of the first, and of the last, 16 integers
-  int32_t minus8, minus16;    // -8 and -16 times the sum of the integers
+  int32_t minus8, minus128;   // -8 and -128 times the sum of the integers
   int32_t minus32[2];         // -32 times the sum of the first, and of the last, 16 integers
 };
 

@@ -1,11 +1,12 @@
-// A product of packed weights with 16-bit activations, for one weight type. The file that includes
-// this one defines
+// A product of packed weights with activations of PRECISION bits, for one weight type. The file
+// that includes this one defines
 //   NAME             the type's name
 //   BLOCK_BYTES      bytes of a block of 32 weights in a group of 16 rows
 //   SUPER_BYTES      bytes in front of every eighth block; 0 if the type has no blocks of 256
 //   SCALES           number of scales in a block: 1, or 2 if each half has its own
 //   MINIMA           1 if the type has minima
-//   OFFSET(x, half)  the correction for the offset of the weights, to which dot products are added
+//   OFFSET           what unpacked weights have too much: a number for which there is a correction,
+//                    or SIGNED for types with signed weights, which set_signed unpacks
 //   NAME_load        reads a block for LANES rows
 // A result is the sum over the blocks, in their order. The order is the same for any number of
 // rows, so a result does not depend on the other rows.
@@ -23,10 +24,7 @@ INLINE void PART(add)(f32v (*acc)[VECTORS], const struct weights b[VECTORS], con
   }
   UNROLL for (int h = 0; h < SCALES; h++) {
     i32v s[T][VECTORS];
-    UNROLL for (int t = 0; t < T; t++) {
-      UNROLL for (int v = 0; v < VECTORS; v++) s[t][v] = splat32(OFFSET(x[t], h));
-    }
-    dots(s, b, x, h * (REGISTERS / SCALES), (h + 1) * (REGISTERS / SCALES), T);
+    dots(s, b, x, h, SCALES, T, OFFSET);
     UNROLL for (int t = 0; t < T; t++) {
       UNROLL for (int v = 0; v < VECTORS; v++) {
         f32v y = acc[t][v];
@@ -83,7 +81,7 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
 }
 
 // product divides the rows into tiles of similar size.
-void LEVEL(PART(product))(const struct product_args *a) {
+void LEVEL(PART(PRODUCT))(const struct product_args *a) {
   const int64_t size = a->blocks * BLOCK_BYTES + (a->blocks / 8) * SUPER_BYTES;
   const int64_t tiles = (a->rows + TILE - 1) / TILE;
   for (int64_t i = 0; i < tiles; i++) {

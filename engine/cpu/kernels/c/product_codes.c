@@ -7,11 +7,6 @@
 #define VALUES_IQ3_XXS ((table16){4, 12, 20, 28, 36, 44, 52, 62, 252, 244, 236, 228, 220, 212, 204, 194})
 #define VALUES_IQ3_S ((table16){1, 3, 5, 7, 9, 11, 13, 15, 255, 253, 251, 249, 247, 245, 243, 241})
 
-INLINE void values(struct weights *b, struct quants *q, table16 table) {
-  UNROLL for (int j = 0; j < 8; j++) q->v[j] = look_up(table, q->v[j]);
-  set_signed(b, q);
-}
-
 INLINE i32v byte_integers(const uint8_t *p) { return CONVERT(LOAD(u8v, p), i32v); }
 
 // IQ3: every eighth block is preceded by d, every block by a scale.
@@ -23,7 +18,7 @@ INLINE struct weights iq3_xxs_load(const uint8_t *w, const uint8_t *super, int l
 #define SUPER_BYTES 32
 #define SCALES 1
 #define MINIMA 0
-#define OFFSET ZERO
+#define OFFSET SIGNED
 #include "product.h"
 
 INLINE struct weights iq3_s_load(const uint8_t *w, const uint8_t *super, int lane) {
@@ -34,7 +29,7 @@ INLINE struct weights iq3_s_load(const uint8_t *w, const uint8_t *super, int lan
 #define SUPER_BYTES 32
 #define SCALES 1
 #define MINIMA 0
-#define OFFSET ZERO
+#define OFFSET SIGNED
 #include "product.h"
 
 // IQ2: every eighth block is preceded by d, every block by a byte with scales of its halves: a
@@ -60,7 +55,7 @@ INLINE struct weights iq2_xxs_load(const uint8_t *w, const uint8_t *super, int l
 #define SUPER_BYTES 32
 #define SCALES 1
 #define MINIMA 0
-#define OFFSET ZERO
+#define OFFSET SIGNED
 #include "product.h"
 
 INLINE struct weights iq2_xs_load(const uint8_t *w, const uint8_t *super, int lane) {
@@ -73,7 +68,7 @@ INLINE struct weights iq2_xs_load(const uint8_t *w, const uint8_t *super, int la
 #define SUPER_BYTES 32
 #define SCALES 2
 #define MINIMA 0
-#define OFFSET ZERO
+#define OFFSET SIGNED
 #include "product.h"
 
 // third adds 4 to the codes of a lane's register if a bit of four is set.
@@ -95,7 +90,7 @@ INLINE struct weights iq1_s_load(const uint8_t *w, const uint8_t *super, int lan
 #define SUPER_BYTES 32
 #define SCALES 1
 #define MINIMA 0
-#define OFFSET ZERO
+#define OFFSET SIGNED
 #include "product.h"
 
 // IQ1_M: every eighth block is preceded by d, every block by a byte with the scales of its halves,
@@ -114,15 +109,14 @@ INLINE struct weights iq1_m_load(const uint8_t *w, const uint8_t *super, int lan
 #define SUPER_BYTES 32
 #define SCALES 2
 #define MINIMA 0
-#define OFFSET ZERO
+#define OFFSET SIGNED
 #include "product.h"
 
 // TQ2_0: every eighth block is preceded by d. TQ1_0 has the same layout.
 INLINE struct weights tq2_0_load(const uint8_t *w, const uint8_t *super, int lane) {
   struct weights b = {.d = {halves(super + 2 * lane)}};
-  struct quants q = twos(w, lane);
-  UNROLL for (int j = 0; j < 8; j++) q.v[j] -= 1;
-  set_signed(&b, &q);
+  const struct quants q = twos(w, lane);
+  set(&b, &q);
   return b;
 }
 #define NAME tq2_0
@@ -130,7 +124,7 @@ INLINE struct weights tq2_0_load(const uint8_t *w, const uint8_t *super, int lan
 #define SUPER_BYTES 32
 #define SCALES 1
 #define MINIMA 0
-#define OFFSET ZERO
+#define OFFSET 1
 #include "product.h"
 
 // float_byte returns half of the scales of NVFP4: floats with four bits of exponent and three of
@@ -152,7 +146,7 @@ INLINE struct weights nvfp4_load(const uint8_t *w, const uint8_t *super, int lan
 #define SUPER_BYTES 0
 #define SCALES 2
 #define MINIMA 0
-#define OFFSET ZERO
+#define OFFSET SIGNED
 #include "product.h"
 
 // NVFP4_F32: a factor of each row follows the scales.
@@ -167,5 +161,5 @@ INLINE struct weights nvfp4_f32_load(const uint8_t *w, const uint8_t *super, int
 #define SUPER_BYTES 0
 #define SCALES 2
 #define MINIMA 0
-#define OFFSET ZERO
+#define OFFSET SIGNED
 #include "product.h"

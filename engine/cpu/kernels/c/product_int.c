@@ -1,4 +1,4 @@
-// Products of quantised weights with 16-bit activations.
+// Products of quantised weights with activations of PRECISION bits.
 //
 // Weights are packed in groups of 16 rows. In a block of 32 weights, a register holds 4 bytes of
 // each row. Register j has weights 4j to 4j+3. For weights of 4 bits, the low halves of its bytes
@@ -11,14 +11,13 @@
 // columns, and REGISTERS the columns of a block.
 #define TILE 32
 #define TOGETHER (LANES == 16 ? 8 : 4)
-#if LANES == 4
-#define VECTORS 1
-#define REGISTERS 8
-typedef bytes columns;
-#else
-#define VECTORS (16 / LANES)
+#define VECTORS (LANES == 4 ? 1 : 16 / LANES)
+#if WORDS
 #define REGISTERS 16
 typedef s16w columns;
+#else
+#define REGISTERS 8
+typedef bytes columns;
 #endif
 
 // weights is an unpacked block of LANES rows: its weights, and the scales and minima of its halves.
@@ -33,31 +32,61 @@ struct quants {
   bytes v[8];
 };
 
-// set widens bytes to the integers that dots multiplies. With 16-bit integers, a register of bytes
-// gives two registers: the first has bytes 0 and 2 of each lane, the second has bytes 1 and 3.
+// SIGNED is the OFFSET of types with signed weights. VNNI multiplies unsigned bytes, so it adds 128
+// to them.
+#define SIGNED 128
+#if LANES == 16
+#define SIGNED_XOR 0x80
+#else
+#define SIGNED_XOR 0
+#endif
+
+// set converts bytes to the integers that dots multiplies. With 16-bit integers, a register of
+// bytes gives two registers: the first has bytes 0 and 2 of each lane, the second has bytes 1 and
+// 3.
 INLINE void set(struct weights *b, const struct quants *q) {
   UNROLL for (int j = 0; j < 8; j++) {
-#if LANES == 4
-    b->q[j] = q->v[j];
-#else
+#if WORDS
     b->q[2 * j] = (s16w)((u16w)q->v[j] & 255);
     b->q[2 * j + 1] = (s16w)((u16w)q->v[j] >> 8);
+#else
+    b->q[j] = q->v[j];
 #endif
   }
 }
 
+// set_signed is set for signed bytes that were exclusive-ored with SIGNED_XOR.
 INLINE void set_signed(struct weights *b, const struct quants *q) {
+#if WORDS
   UNROLL for (int j = 0; j < 8; j++) {
-#if LANES == 4
-    b->q[j] = q->v[j];
-#else
     b->q[2 * j] = (s16w)((u16w)q->v[j] << 8) >> 8;
     b->q[2 * j + 1] = (s16w)q->v[j] >> 8;
-#endif
   }
+#else
+  set(b, q);
+#endif
 }
 
-// dots adds the dot products of registers [from, to) with T rows of activations to s.
+// correction returns what a dot product of a block, or of half h of a block, has too much because
+// unpacked weights are larger than the weights by offset.
+INLINE i32v correction(const struct block *x, const int h, const int scales, const int offset) {
+  if (offset == SIGNED && LANES != 16) return splat32(0);
+  if (scales == 2) {
+    return offset == 32       ? splat32(x->minus32[h])
+           : offset == 4      ? splat32(x->minus32[h]) >> 3
+           : offset == SIGNED ? splat32(x->minus32[h]) << 2
+                              : splat32(0);
+  }
+  return offset == 8        ? splat32(x->minus8)
+         : offset == 1      ? splat32(x->minus8) >> 3
+         : offset == 16     ? splat32(x->minus8) << 1
+         : offset == SIGNED ? splat32(x->minus128)
+                            : splat32(0);
+}
+
+// dots has a version for each level. It writes the dot products of a block, or of half h of a
+// block, with T rows of activations to s, and corrects them for the offset of the weights.
+
 #if LANES == 4
 INLINE i32v dot4(i32v s, bytes w, const int8_t *a, const int j) {
   const int8x16_t x = vld1q_s8(a + j / 4 * 16);  // one load serves four values of j
@@ -69,58 +98,106 @@ INLINE i32v dot4(i32v s, bytes w, const int8_t *a, const int j) {
   }
 }
 
-INLINE void dots(i32v (*s)[VECTORS], const struct weights *b, const struct block *const *x, const int from, const int to, const int T) {
-  i32v high[T];
-  UNROLL for (int t = 0; t < T; t++) high[t] = splat32(0);
+INLINE void dots(i32v (*s)[VECTORS], const struct weights *b, const struct block *const *x, const int h, const int scales, const int T, const int offset) {
+  const int from = h * (REGISTERS / scales), to = (h + 1) * (REGISTERS / scales);
+  i32v sums[PARTS][T];
+  UNROLL for (int p = 0; p < PARTS; p++) {
+    UNROLL for (int t = 0; t < T; t++) sums[p][t] = p == PARTS - 1 ? correction(x[t], h, scales, offset) : splat32(0);
+  }
   UNROLL for (int j = from; j < to; j++) {
     UNROLL for (int t = 0; t < T; t++) {
-      high[t] = dot4(high[t], b->q[j], x[t]->high, j);
-      s[t][0] = dot4(s[t][0], b->q[j], x[t]->low, j);
+      UNROLL for (int p = 0; p < PARTS; p++) sums[p][t] = dot4(sums[p][t], b->q[j], x[t]->q[p], j);
     }
   }
-  UNROLL for (int t = 0; t < T; t++) s[t][0] += high[t] << 8;
+  UNROLL for (int t = 0; t < T; t++) s[t][0] = PARTS == 1 ? sums[0][t] : (sums[0][t] << 8) + sums[PARTS - 1][t];
 }
-#else
-#if LANES == 8
-INLINE void dots(i32v (*s)[VECTORS], const struct weights *b, const struct block *const *x, const int from, const int to, const int T) {
-  // The weights of several rows do not fit into the registers: a rolled loop reads them from memory
-  // where they are used.
-#define DOTS_OF_FOUR                                                                                          \
-  UNROLL for (int i = 0; i < 4; i++) {                                                                        \
-    UNROLL for (int t = 0; t < T; t++) {                                                                      \
-      const __m256i pair = (__m256i)four(x[t]->q + 2 * (j + i));                                              \
+#elif LANES == 8
+#if WORDS
+#define DOTS_OF_FOUR(j)                                                                                        \
+  UNROLL for (int i = 0; i < 4; i++) {                                                                         \
+    UNROLL for (int t = 0; t < T; t++) {                                                                       \
+      const __m256i pair = (__m256i)four(x[t]->q + 2 * (j + i));                                               \
       UNROLL for (int v = 0; v < VECTORS; v++) s[t][v] += (i32v)_mm256_madd_epi16((__m256i)b[v].q[j + i], pair); \
+    }                                                                                                          \
+  }
+#else
+// Sums of joined products of bytes fit into 16 bits: unsigned weights are at most 31, or 63 if
+// their offset is 32. Activations are at most 127, and are never -128, which has no opposite.
+#define DOTS_OF_FOUR(j)                                                                                       \
+  UNROLL for (int t = 0; t < T; t++) {                                                                        \
+    UNROLL for (int i = 0; i < 4; i += joined) {                                                              \
+      s16w pairs[VECTORS];                                                                                    \
+      UNROLL for (int k = 0; k < joined; k++) {                                                               \
+        const __m256i a = (__m256i)four(x[t]->q[0] + 4 * (j + i + k));                                        \
+        UNROLL for (int v = 0; v < VECTORS; v++) {                                                            \
+          const __m256i w = (__m256i)b[v].q[j + i + k];                                                       \
+          const s16w y = (s16w)(offset == SIGNED ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w)) \
+                                                 : _mm256_maddubs_epi16(w, a));                               \
+          pairs[v] = k == 0 ? y : pairs[v] + y;                                                               \
+        }                                                                                                     \
+      }                                                                                                       \
+      UNROLL for (int v = 0; v < VECTORS; v++) s[t][v] += (i32v)_mm256_madd_epi16((__m256i)pairs[v], _mm256_set1_epi16(1)); \
     }                                                                                                         \
   }
+#endif
+INLINE void dots(i32v (*s)[VECTORS], const struct weights *b, const struct block *const *x, const int h, const int scales, const int T, const int offset) {
+  const int from = h * (REGISTERS / scales), to = (h + 1) * (REGISTERS / scales);
+  const int joined = offset == SIGNED ? 1 : offset == 32 ? 2 : 4;
+  (void)joined;
+  UNROLL for (int t = 0; t < T; t++) {
+    UNROLL for (int v = 0; v < VECTORS; v++) s[t][v] = correction(x[t], h, scales, offset);
+  }
+  // The weights of several rows do not fit into the registers: a rolled loop reads them from memory
+  // where they are used.
   if (T == 1) {
-    UNROLL for (int j = from; j < to; j += 4) DOTS_OF_FOUR
+    UNROLL for (int j = from; j < to; j += 4) DOTS_OF_FOUR(j)
   } else {
-    ROLLED for (int j = from; j < to; j += 4) DOTS_OF_FOUR
+    ROLLED for (int j = from; j < to; j += 4) DOTS_OF_FOUR(j)
   }
 }
 #else
-// With few rows, the sum of a row is divided into several, since each multiplication waits for the
-// one before it.
-INLINE void dots(i32v (*s)[VECTORS], const struct weights *b, const struct block *const *x, const int from, const int to, const int T) {
-  const int parts = T >= 8 ? 1 : T >= 4 ? 2 : 4;
-  i32v sums[T][parts];
-  UNROLL for (int t = 0; t < T; t++) {
-    sums[t][0] = s[t][0];
-    UNROLL for (int i = 1; i < parts; i++) sums[t][i] = splat32(0);
+INLINE i32v dot4(i32v s, bytes w, const int8_t *a, const int j) {
+  __m512i sum = _mm512_dpbusd_epi32((__m512i)s, (__m512i)w, (__m512i)four(a + 4 * j));
+  __asm__ volatile("" : "+v"(sum));  // keeps the rows interleaved
+  return (i32v)sum;
+}
+
+INLINE void dots(i32v (*s)[VECTORS], const struct weights *b, const struct block *const *x, const int h, const int scales, const int T, const int offset) {
+  const int from = h * (REGISTERS / scales), to = (h + 1) * (REGISTERS / scales);
+  if (T >= 8) {
+    i32v sums[T];
+    UNROLL for (int t = 0; t < T; t++) sums[t] = PARTS == 1 ? correction(x[t], h, scales, offset) : splat32(0);
+    UNROLL for (int j = from; j < to; j++) {
+      UNROLL for (int t = 0; t < T; t++) sums[t] = dot4(sums[t], b->q[j], x[t]->q[0], j);
+    }
+#if PARTS == 2
+    UNROLL for (int t = 0; t < T; t++) sums[t] = (sums[t] << 8) + correction(x[t], h, scales, offset);
+    UNROLL for (int j = from; j < to; j++) {
+      UNROLL for (int t = 0; t < T; t++) sums[t] = dot4(sums[t], b->q[j], x[t]->q[1], j);
+    }
+#endif
+    UNROLL for (int t = 0; t < T; t++) s[t][0] = sums[t];
+    return;
   }
+  // With few rows, the sum of a row is divided into several, since each multiplication waits for
+  // the one before it.
+  const int chains = T >= 4 ? 1 : 2;
+  i32v sums[PARTS][T][chains];
+  UNROLL for (int i = 0; i < PARTS * T * chains; i++) (&sums[0][0][0])[i] = splat32(0);
+  UNROLL for (int t = 0; t < T; t++) sums[PARTS - 1][t][0] = correction(x[t], h, scales, offset);
   UNROLL for (int j = from; j < to; j++) {
-    UNROLL for (int t = 0; t < T; t++) {
-      __m512i *sum = (__m512i *)&sums[t][j % parts];
-      *sum = _mm512_dpwssd_epi32(*sum, (__m512i)b->q[j], (__m512i)four(x[t]->q + 2 * j));
-      __asm__ volatile("" : "+v"(*sum));  // keeps the rows interleaved
+    UNROLL for (int p = 0; p < PARTS; p++) {
+      UNROLL for (int t = 0; t < T; t++) sums[p][t][j % chains] = dot4(sums[p][t][j % chains], b->q[j], x[t]->q[p], j);
     }
   }
   UNROLL for (int t = 0; t < T; t++) {
-    s[t][0] = sums[t][0];
-    UNROLL for (int i = 1; i < parts; i++) s[t][0] += sums[t][i];
+    UNROLL for (int p = 0; p < PARTS; p++) {
+      i32v sum = sums[p][t][0];
+      if (chains == 2) sum += sums[p][t][1];
+      s[t][0] = p == 0 ? sum : (s[t][0] << 8) + sum;
+    }
   }
 }
-#endif
 #endif
 
 INLINE const uint8_t *at_lane(const uint8_t *p, int lane) { return p + 4 * lane; }
@@ -141,11 +218,6 @@ INLINE void fifth(struct quants *b, const uint8_t *p, int lane) {
   UNROLL for (int j = 0; j < 8; j++) b->v[j] |= (j < 4 ? h << (4 - j) : h >> (j - 4)) & 16;
 }
 
-#define ZERO(x, half) 0
-#define MINUS8(x, half) x->minus8
-#define MINUS16(x, half) x->minus16
-#define MINUS32(x, half) x->minus32[half]
-
 INLINE struct weights q4_0_load(const uint8_t *w, const uint8_t *super, int lane) {
   struct weights b = {.d = {halves(w + 2 * lane)}};
   const struct quants q = nibbles(w + 32, lane);
@@ -157,7 +229,7 @@ INLINE struct weights q4_0_load(const uint8_t *w, const uint8_t *super, int lane
 #define SUPER_BYTES 0
 #define SCALES 1
 #define MINIMA 0
-#define OFFSET MINUS8
+#define OFFSET 8
 #include "product.h"
 
 INLINE struct weights q5_0_load(const uint8_t *w, const uint8_t *super, int lane) {
@@ -172,13 +244,13 @@ INLINE struct weights q5_0_load(const uint8_t *w, const uint8_t *super, int lane
 #define SUPER_BYTES 0
 #define SCALES 1
 #define MINIMA 0
-#define OFFSET MINUS16
+#define OFFSET 16
 #include "product.h"
 
 INLINE struct weights q8_0_load(const uint8_t *w, const uint8_t *super, int lane) {
   struct weights b = {.d = {halves(w + 2 * lane)}};
   struct quants q;
-  UNROLL for (int j = 0; j < 8; j++) q.v[j] = LOAD(bytes, at_lane(w + 32 + 64 * j, lane));
+  UNROLL for (int j = 0; j < 8; j++) q.v[j] = LOAD(bytes, at_lane(w + 32 + 64 * j, lane)) ^ SIGNED_XOR;
   set_signed(&b, &q);
   return b;
 }
@@ -187,7 +259,7 @@ INLINE struct weights q8_0_load(const uint8_t *w, const uint8_t *super, int lane
 #define SUPER_BYTES 0
 #define SCALES 1
 #define MINIMA 0
-#define OFFSET ZERO
+#define OFFSET SIGNED
 #include "product.h"
 
 INLINE struct weights q4_1_load(const uint8_t *w, const uint8_t *super, int lane) {
@@ -201,7 +273,7 @@ INLINE struct weights q4_1_load(const uint8_t *w, const uint8_t *super, int lane
 #define SUPER_BYTES 0
 #define SCALES 1
 #define MINIMA 1
-#define OFFSET ZERO
+#define OFFSET 0
 #include "product.h"
 
 INLINE struct weights q5_1_load(const uint8_t *w, const uint8_t *super, int lane) {
@@ -216,7 +288,7 @@ INLINE struct weights q5_1_load(const uint8_t *w, const uint8_t *super, int lane
 #define SUPER_BYTES 0
 #define SCALES 1
 #define MINIMA 1
-#define OFFSET ZERO
+#define OFFSET 0
 #include "product.h"
 
 // Q4_K and Q5_K: every eighth block is preceded by d and dmin, every block by scales and minima of
@@ -241,7 +313,7 @@ INLINE struct weights q4_k_load(const uint8_t *w, const uint8_t *super, int lane
 #define SUPER_BYTES 64
 #define SCALES 1
 #define MINIMA 1
-#define OFFSET ZERO
+#define OFFSET 0
 #include "product.h"
 
 INLINE struct weights q5_k_load(const uint8_t *w, const uint8_t *super, int lane) {
@@ -256,7 +328,7 @@ INLINE struct weights q5_k_load(const uint8_t *w, const uint8_t *super, int lane
 #define SUPER_BYTES 64
 #define SCALES 1
 #define MINIMA 1
-#define OFFSET ZERO
+#define OFFSET 0
 #include "product.h"
 
 INLINE f32v signed_scales(const uint8_t *p) { return CONVERT(CONVERT(LOAD(s8v, p), i32v), f32v); }
@@ -284,7 +356,7 @@ INLINE struct weights q6_k_load(const uint8_t *w, const uint8_t *super, int lane
 #define SUPER_BYTES 32
 #define SCALES 2
 #define MINIMA 0
-#define OFFSET MINUS32
+#define OFFSET 32
 #include "product.h"
 
 // twos unpacks weights of two bits. Each register of packed weights gives four registers.
@@ -316,7 +388,7 @@ INLINE struct weights q2_k_load(const uint8_t *w, const uint8_t *super, int lane
 #define SUPER_BYTES 64
 #define SCALES 2
 #define MINIMA 1
-#define OFFSET ZERO
+#define OFFSET 0
 #include "product.h"
 
 INLINE struct weights q3_k_load(const uint8_t *w, const uint8_t *super, int lane) {
@@ -325,9 +397,8 @@ INLINE struct weights q3_k_load(const uint8_t *w, const uint8_t *super, int lane
   const bytes h = LOAD(bytes, at_lane(w + 160, lane));
   UNROLL for (int j = 0; j < 8; j++) {
     q.v[j] |= (j < 2 ? h << (2 - j) : h >> (j - 2)) & 4;
-    q.v[j] -= 4;
   }
-  set_signed(&b, &q);
+  set(&b, &q);
   return b;
 }
 #define NAME q3_k
@@ -335,7 +406,7 @@ INLINE struct weights q3_k_load(const uint8_t *w, const uint8_t *super, int lane
 #define SUPER_BYTES 32
 #define SCALES 2
 #define MINIMA 0
-#define OFFSET ZERO
+#define OFFSET 4
 #include "product.h"
 
 // Types whose weights are four-bit codes: indices in a table of signed bytes.
@@ -351,11 +422,17 @@ INLINE bytes look_up(table16 table, bytes codes) {
 #endif
 }
 
+// values replaces codes by their values in a table.
+INLINE void values(struct weights *b, struct quants *q, table16 table) {
+  UNROLL for (int i = 0; i < 16; i++) table[i] ^= SIGNED_XOR;
+  UNROLL for (int j = 0; j < 8; j++) q->v[j] = look_up(table, q->v[j]);
+  set_signed(b, q);
+}
+
 INLINE struct weights codes(f32v d, const uint8_t *p, int lane, table16 table) {
   struct weights b = {.d = {d}};
   struct quants q = nibbles(p, lane);
-  UNROLL for (int j = 0; j < 8; j++) q.v[j] = look_up(table, q.v[j]);
-  set_signed(&b, &q);
+  values(&b, &q, table);
   return b;
 }
 
@@ -371,7 +448,7 @@ INLINE struct weights iq4_nl_load(const uint8_t *w, const uint8_t *super, int la
 #define SUPER_BYTES 0
 #define SCALES 1
 #define MINIMA 0
-#define OFFSET ZERO
+#define OFFSET SIGNED
 #include "product.h"
 
 // IQ4_XS: every eighth block is preceded by d, every block by a signed scale.
@@ -383,7 +460,7 @@ INLINE struct weights iq4_xs_load(const uint8_t *w, const uint8_t *super, int la
 #define SUPER_BYTES 32
 #define SCALES 1
 #define MINIMA 0
-#define OFFSET ZERO
+#define OFFSET SIGNED
 #include "product.h"
 
 // MXFP4: every block is preceded by an exponent e. The scale of the codes is 2 to the power e-128,
@@ -398,5 +475,5 @@ INLINE struct weights mxfp4_load(const uint8_t *w, const uint8_t *super, int lan
 #define SUPER_BYTES 0
 #define SCALES 1
 #define MINIMA 0
-#define OFFSET ZERO
+#define OFFSET SIGNED
 #include "product.h"

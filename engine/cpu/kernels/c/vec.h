@@ -35,6 +35,24 @@
 #error "no level for this target"
 #endif
 
+// PRECISION is the number of bits of activations: 16, or 8 where the file that is compiled says so.
+// An integer has PARTS bytes. With WORDS, integers of 16 bits are multiplied as they are; without,
+// their bytes are multiplied.
+#ifndef PRECISION
+#define PRECISION 16
+#endif
+#if PRECISION == 16
+#define PRODUCT product
+#define QUANTISE quantise
+#define MAX_INTEGER (127 * 256)
+#else
+#define PRODUCT product8
+#define QUANTISE quantise8
+#define MAX_INTEGER 127
+#endif
+#define PARTS (PRECISION / 8)
+#define WORDS (LANES == 8 && PRECISION == 16)
+
 // LEVEL adds the level to the name of a kernel, as in avx2_softmax.
 #define LEVEL__(prefix, name) prefix##_##name
 #define LEVEL_(prefix, name) LEVEL__(prefix, name)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -64,7 +65,7 @@ func main() {
 }
 
 func (l level) generate(folder string) error {
-	code, kernels, err := l.compile(filepath.Join(folder, "c", "kernels.c"))
+	code, kernels, err := l.compile(filepath.Join(folder, "c"))
 	if err != nil {
 		return err
 	}
@@ -84,20 +85,29 @@ type kernel struct {
 	offset uint64
 }
 
-func (l level) compile(source string) ([]byte, []kernel, error) {
+// sources are compiled as one unit each and linked.
+var sources = []string{"kernels.c", "fast.c"}
+
+func (l level) compile(folder string) ([]byte, []kernel, error) {
 	dir, err := os.MkdirTemp("", "kernels")
 	if err != nil {
 		return nil, nil, err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
-	object, linked, lds := filepath.Join(dir, "kernels.o"), filepath.Join(dir, "kernels.elf"), filepath.Join(dir, "kernels.lds")
+	linked, lds := filepath.Join(dir, "kernels.elf"), filepath.Join(dir, "kernels.lds")
 	if err := os.WriteFile(lds, []byte(script), 0o644); err != nil {
 		return nil, nil, err
 	}
-	if err := run(tool("CLANG", "clang-19"), append(append(common, l.flags...), "-c", "-o", object, source)...); err != nil {
-		return nil, nil, err
+	link := []string{"--entry=0", "-T", lds, "-o", linked}
+	for _, source := range sources {
+		object := filepath.Join(dir, source+".o")
+		args := slices.Concat(common, l.flags, []string{"-c", "-o", object, filepath.Join(folder, source)})
+		if err := run(tool("CLANG", "clang-19"), args...); err != nil {
+			return nil, nil, err
+		}
+		link = append(link, object)
 	}
-	if err := run(tool("LLD", "ld.lld-19"), "--entry=0", "-T", lds, "-o", linked, object); err != nil {
+	if err := run(tool("LLD", "ld.lld-19"), link...); err != nil {
 		return nil, nil, err
 	}
 	return l.read(linked)
@@ -142,7 +152,7 @@ func run(name string, args ...string) error {
 	return cmd.Run()
 }
 
-const header = "// Code generated from c/kernels.c by generate; DO NOT EDIT.\n\n"
+const header = "// Code generated from the sources in c by generate; DO NOT EDIT.\n\n"
 
 // entry has, for each architecture, the assembly source of a Go function that calls the kernel at
 // an offset by C's calling convention. The kernel uses the function's stack frame.
