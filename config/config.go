@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/queue"
 )
@@ -31,23 +32,24 @@ type Config struct {
 	Model       string // GGUF file or model name; for run and serve, one or more lines of MODEL or ALIAS=MODEL
 	Alias       string // name under which producers and workers know a model
 	Priority    queue.Priority
-	Backend     string         // BackendAuto, BackendCPU or the name of a driver
-	Device      int            // index of the GPU, from 0; the first of Devices
-	Devices     []int          // indices of a worker's GPUs; other commands have one
-	Kernels     metal.Mode     // mode in which a GPU backend compiles its kernels
-	Tuning      time.Duration  // maximum time for tuning the kernels of a new GPU; 0 for none
-	Threads     int            // threads of the CPU backend; 0 for one per processor
-	Engine      engine.Options // context, KV cache, memory and drafting; commands set the other fields
-	Concurrency int            // number of rows that the engine computes at once; 0 to let the engine choose
-	Listen      string         // address of metrics and health checks; for serve, of the API; empty if not set
-	Data        string         // folder of files and batches
-	APIKeyFile  string         // file of API keys; if it is empty, requests need no key
-	TLSCert     string         // file of the certificate chain for HTTPS; empty for HTTP
-	TLSKey      string         // file of the certificate's private key
-	CORSOrigin  string         // origin whose web pages may call the API, or *; empty for none
-	LogLevel    slog.Level     // minimum level of logged messages
-	LogFormat   string         // text or json
-	FromFlags   []Name         // the settings that were given by flags, in the order in which this package lists all settings
+	Backend     string            // BackendAuto, BackendCPU or the name of a driver
+	Device      int               // index of the GPU, from 0; the first of Devices
+	Devices     []int             // indices of a worker's GPUs; other commands have one
+	Kernels     metal.Mode        // mode in which a GPU backend compiles its kernels
+	Tuning      time.Duration     // maximum time for tuning the kernels of a new GPU; 0 for none
+	Threads     int               // threads of the CPU backend; 0 for one per processor
+	Precision   compute.Precision // of products of quantised weights on the CPU; GPUs have one precision
+	Engine      engine.Options    // context, KV cache, memory and drafting; commands set the other fields
+	Concurrency int               // number of rows that the engine computes at once; 0 to let the engine choose
+	Listen      string            // address of metrics and health checks; for serve, of the API; empty if not set
+	Data        string            // folder of files and batches
+	APIKeyFile  string            // file of API keys; if it is empty, requests need no key
+	TLSCert     string            // file of the certificate chain for HTTPS; empty for HTTP
+	TLSKey      string            // file of the certificate's private key
+	CORSOrigin  string            // origin whose web pages may call the API, or *; empty for none
+	LogLevel    slog.Level        // minimum level of logged messages
+	LogFormat   string            // text or json
+	FromFlags   []Name            // the settings that were given by flags, in the order in which this package lists all settings
 }
 
 // The values of Backend that are not names of GPU drivers.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/drivers"
@@ -60,7 +61,7 @@ func TestDefaults(t *testing.T) {
 func TestEverySettingFromEverySource(t *testing.T) {
 	want := &Config{
 		Redis: "redis://:secret@queue:6380/2", Model: "m.gguf", Alias: "glm/4.7", Priority: queue.Bulk, Backend: "cpu", Kernels: metal.FastMath,
-		Device: 1, Devices: []int{1, 0}, Threads: 3, Engine: engine.Options{
+		Device: 1, Devices: []int{1, 0}, Threads: 3, Precision: compute.Fast, Engine: engine.Options{
 			Context: 512, KV: gguf.TypeQ80, Memory: 12 << 30, Draft: engine.DraftModel, DraftModel: "small.gguf", DraftTokens: 4,
 			StepTime: 20 * time.Millisecond,
 		},
@@ -68,7 +69,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		CORSOrigin: "https://app.example.com", LogLevel: slog.LevelWarn, LogFormat: "json",
 	}
 	text := map[Name]string{
-		Redis: want.Redis, Model: want.Model, Alias: want.Alias, Priority: "bulk", Backend: "cpu", Kernels: "fast", Device: "1,0", Threads: "3",
+		Redis: want.Redis, Model: want.Model, Alias: want.Alias, Priority: "bulk", Backend: "cpu", Kernels: "fast", Device: "1,0", Threads: "3", Precision: "fast",
 		KV: "q8_0", Sampling: "plain", MemoryLimit: "12GiB", Draft: "model=small.gguf", DraftTokens: "4", StepTime: "20ms", Tuning: "5s",
 		Context: "512", Concurrency: "7", Listen: want.Listen, Data: want.Data, APIKeyFile: want.APIKeyFile, TLSCert: want.TLSCert,
 		TLSKey: want.TLSKey, CORSOrigin: want.CORSOrigin, LogLevel: "warn", LogFormat: "json",
@@ -179,6 +180,8 @@ func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
 		{"a device twice", []string{"--device", "1, 0,1"}, nil, "", `device (from --device): "1, 0,1" has the number 1 twice`},
 		{"kernels", []string{"--kernels", "slow"}, nil, "",
 			`kernels (from --kernels): "slow" is not known: use release, debug or fast`},
+		{"precision", []string{"--precision", "low"}, nil, "",
+			`precision (from --precision): "low" is not known: use high or fast`},
 		{"environment over file", nil, map[string]string{"INGOT_THREADS": "many"}, "threads: few", `threads (from INGOT_THREADS): "many" `},
 		{"flag over environment", []string{"--threads", "all"}, map[string]string{"INGOT_THREADS": "many"}, "threads: few", `threads (from --threads): "all" `},
 		{"flag over file", []string{"--threads", "all"}, nil, "threads: few", `threads (from --threads): "all" `},

@@ -26,6 +26,7 @@ const (
 	Kernels     Name = "kernels"
 	Tuning      Name = "tuning"
 	Threads     Name = "threads"
+	Precision   Name = "precision"
 	Context     Name = "context"
 	KV          Name = "kv"
 	Sampling    Name = "sampling"
@@ -99,6 +100,10 @@ var settings = []setting{
 	{
 		name: Threads, usage: "use `N` threads on the CPU; 0 for one per processor", def: "0",
 		set: func(c *Config, s string) (err error) { c.Threads, err = integer(s, 0, 1024); return err },
+	},
+	{
+		name: Precision, usage: "round the inputs of products with quantised weights on the CPU with `PRECISION`: high (16 bits) or fast (8 bits)", def: "high",
+		set: func(c *Config, s string) (err error) { c.Precision, err = choose(precisions, s); return err },
 	},
 	{
 		name: Context, usage: "allow `N` tokens of prompt and answer; 0 for what the model was trained for", def: "0",

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/metal"
 )
@@ -25,6 +26,8 @@ type named[T any] struct {
 }
 
 var kernelModes = []named[metal.Mode]{{"release", metal.Release}, {"debug", metal.Debug}, {"fast", metal.FastMath}}
+
+var precisions = []named[compute.Precision]{{"high", compute.High}, {"fast", compute.Fast}}
 
 var logLevels = []named[slog.Level]{{"debug", slog.LevelDebug}, {"info", slog.LevelInfo}, {"warn", slog.LevelWarn}, {"error", slog.LevelError}}
 

@@ -22,7 +22,8 @@ func addEngineFlags(flags *pflag.FlagSet) {
 func addComputeFlags(flags *pflag.FlagSet) {
 	config.AddFlag(flags, config.MemoryLimit)
 	for _, name := range []config.Name{
-		config.Backend, config.Device, config.Tuning, config.Threads, config.KV, config.Draft, config.DraftTokens, config.StepTime,
+		config.Backend, config.Device, config.Tuning, config.Threads, config.Precision, config.KV, config.Draft, config.DraftTokens,
+		config.StepTime,
 	} {
 		config.AddFlag(flags, name)
 		section(flags, tuning, string(name))

@@ -36,7 +36,7 @@ func (k *benchKernels) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&k.profile, "profile", false, "time the kernels of steps of a model on a GPU, for the roofline")
 	config.AddFlag(flags, config.Model)
 	k.weights.add(flags)
-	config.AddFlag(flags, config.KV, config.Backend, config.Kernels, config.Threads)
+	config.AddFlag(flags, config.KV, config.Backend, config.Kernels, config.Threads, config.Precision)
 	section(flags, debugging, string(config.Kernels))
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/config/launch"
+	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/eval"
 	"github.com/ingot-run/ingot/eval/report"
 	"github.com/ingot-run/ingot/eval/task"
@@ -139,6 +140,9 @@ func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 		return err
 	}
 	e.cfg.Engine.Recommended = false // tasks set all options
+	if !slices.Contains(e.cfg.FromFlags, config.Precision) {
+		e.cfg.Precision = compute.High // a setting made for speed must not change scores
+	}
 	if err := e.choose(sets); err != nil {
 		return err
 	}

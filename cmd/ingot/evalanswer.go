@@ -55,7 +55,7 @@ func (a answerer) server() string {
 }
 
 // cacheOf returns the cache of a model's answers. Answers of a local model are reused only with the
-// same program, model file, backend, device, kernels, type of KV cache and context.
+// same program, model file, backend, device, kernels, precision, type of KV cache and context.
 func (e *evalRun) cacheOf(ctx context.Context, who answerer) (*eval.Cache, error) {
 	switch {
 	case who.model != "":
@@ -68,7 +68,7 @@ func (e *evalRun) cacheOf(ctx context.Context, who answerer) (*eval.Cache, error
 			return nil, fmt.Errorf("cache answers: %w", err)
 		}
 		cfg := e.cfg
-		identity := fmt.Sprintf("%s %s %d %v %v %d %s", runtime.GOARCH, cfg.Backend, cfg.Device, cfg.Kernels, cfg.Engine.KV, cfg.Engine.Context, sum)
+		identity := fmt.Sprintf("%s %s %d %v %v %v %d %s", runtime.GOARCH, cfg.Backend, cfg.Device, cfg.Kernels, cfg.Precision, cfg.Engine.KV, cfg.Engine.Context, sum)
 		return &eval.Cache{Folder: e.cache, Identity: identity, Batch: local.Batch}, nil
 	case who.url != "":
 		client, err := e.client(ctx, who)

@@ -85,8 +85,9 @@ func TestEvalByServer(t *testing.T) {
 func TestEvalCache(t *testing.T) {
 	t.Parallel()
 	task, folder := quiz(t), t.TempDir()
-	command := func(out, model string, limit int) result {
-		return ingot(t, "", "eval", "run", task, "-o", filepath.Join(folder, out), "--model", model, "--limit", strconv.Itoa(limit), "--cache", filepath.Join(folder, "cache"))
+	command := func(out, model string, limit int, more ...string) result {
+		return ingot(t, "", append([]string{"eval", "run", task, "-o", filepath.Join(folder, out), "--backend", "cpu", "--model", model,
+			"--limit", strconv.Itoa(limit), "--cache", filepath.Join(folder, "cache")}, more...)...)
 	}
 	first := command("first", tinyLlama, 4)
 	require.Equal(t, exitOK, first.code, first.stderr)
@@ -102,6 +103,10 @@ func TestEvalCache(t *testing.T) {
 	require.Equal(t, exitOK, r.code, r.stderr)
 	other := command("other", filepath.Join("..", "..", "models", "tiny-glm.q8_0.gguf"), 4)
 	require.Contains(t, other.stderr, "0 rows from the cache")
+	fast := command("fast", tinyLlama, 4, "--precision", "fast")
+	require.Contains(t, fast.stderr, "0 rows from the cache", "answers of another precision are not reused")
+	r = command("fast", tinyLlama, 4)
+	require.Contains(t, r.stderr, "answers of another model, or of other settings", "a run has one precision")
 	r = ingot(t, "", "eval", "run", task, "-o", filepath.Join(folder, "fleet"), "--redis", "redis://127.0.0.1:9/0", "--cache", folder)
 	require.Equal(t, exitUsage, r.code)
 	require.Contains(t, r.stderr, "--cache is for --model and --base-url")

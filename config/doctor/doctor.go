@@ -189,7 +189,7 @@ func (d *Diagnosis) chooseAuto() {
 
 func (d *Diagnosis) examineCPU(cfg *config.Config) (BackendState, compute.Backend) {
 	s := BackendState{Name: config.BackendCPU}
-	be, err := cpu.New(cfg.Threads)
+	be, err := cpu.NewWith(cpu.Options{Threads: cfg.Threads, Precision: cfg.Precision})
 	if err != nil {
 		s.Reason = textfmt.OneLine(err.Error())
 		return s, nil

@@ -88,7 +88,7 @@ func (l *Launch) cpu() (compute.Backend, error) {
 	if err := CheckCPU(l.Config); err != nil {
 		return nil, err
 	}
-	return cpu.New(l.Config.Threads)
+	return cpu.NewWith(cpu.Options{Threads: l.Config.Threads, Precision: l.Config.Precision})
 }
 
 // CheckCPU returns an error for a flag that has no effect on the CPU. The same settings in the

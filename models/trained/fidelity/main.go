@@ -36,7 +36,7 @@ func main() {
 	set.StringVar(&f.write, "write", "", "write the computed log-probabilities to `FILE`, as references for other files of the model")
 	set.IntVar(&f.tokens, "tokens", 0, "use the first chunks with `N` tokens or a few more; 0 for all")
 	set.BoolVar(&f.generated, "generated", false, "compute the texts token by token, as answers; without it, as prompts")
-	config.AddFlag(set, config.Model, config.Backend, config.Device, config.Kernels, config.Threads, config.KV, config.Concurrency)
+	config.AddFlag(set, config.Model, config.Backend, config.Device, config.Kernels, config.Threads, config.Precision, config.KV, config.Concurrency)
 	set.Parse(os.Args[1:]) //nolint:errcheck // ExitOnError
 	if err := f.run(set); err != nil {
 		fmt.Fprintln(os.Stderr, "fidelity:", err)
