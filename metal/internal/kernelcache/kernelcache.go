@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -41,25 +42,33 @@ func Folder() (string, error) {
 	return dir, nil
 }
 
+// patience is how long File waits for another process that compiles the same source, which takes
+// seconds. Such a process may be stopped, or may wait for a file system.
+const patience = 30 * time.Second
+
 // lock prevents several processes, such as the tests of several packages, from compiling the same
 // source at the same time. The lock only saves time: the result would be correct without it, since
-// a file gets its name only when it is complete.
-func lock(path string) (unlock func(), err error) {
+// a file gets its name only when it is complete. So lock gives up after patience.
+func lock(path string, patience time.Duration) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
-	for errors.Is(err, unix.EINTR) { // on some file systems, a signal can interrupt the wait
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+	for giveUp := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return func() {
+				_ = os.Remove(path)
+				_ = f.Close()
+			}, nil
+		case errors.Is(err, unix.EWOULDBLOCK) && time.Now().Before(giveUp):
+		case errors.Is(err, unix.EWOULDBLOCK), errors.Is(err, unix.ENOLCK), errors.Is(err, unix.ENOTSUP):
+			return func() { _ = f.Close() }, nil
+		default:
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+		}
 	}
-	if err != nil && !errors.Is(err, unix.ENOLCK) && !errors.Is(err, unix.ENOTSUP) {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
-	}
-	return func() {
-		_ = os.Remove(path)
-		_ = f.Close()
-	}, nil
 }
 
 // comments matches comments with the spaces before them. It also matches literals, since a literal
@@ -101,7 +110,7 @@ func File(folder, name string, write func(path string) error) (string, error) {
 	if checkFile(path) == nil {
 		return path, nil
 	}
-	unlock, err := lock(path + ".lock")
+	unlock, err := lock(path+".lock", patience)
 	if err != nil {
 		return "", fmt.Errorf("write compiled kernels: %w", err)
 	}

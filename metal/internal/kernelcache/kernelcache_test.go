@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -43,6 +44,20 @@ func TestAFileIsCompiledOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, mode, info.Mode().Perm(), p)
 	}
+}
+
+// A process that is stopped while it compiles does not stop others.
+func TestALockIsNotAwaitedForEver(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(folder(t), "k.so.lock")
+	unlock, err := lock(path, 0)
+	require.NoError(t, err)
+	second, err := lock(path, time.Millisecond)
+	require.NoError(t, err)
+	second()
+	require.FileExists(t, path, "the first process still has the lock")
+	unlock()
+	require.NoFileExists(t, path)
 }
 
 // Files get a mode with which only the user can write. The mode that a compiler gives them depends
