@@ -143,14 +143,8 @@ lint: $(GOLANGCI) ## run golangci-lint for this machine and for Apple silicon; t
 	@sh .ci/width
 	@sh .ci/size
 	$(GOLANGCI) run ./... ./.ci/test ./.ci/types
-	@# golangci-lint drops findings in generated files, such as this package's assembly.
-	$(GO) vet ./engine/cpu/kernels
 	@# For Apple silicon, lint only packages that have files of their own there. This vets them, too.
 	$(DARWIN) $(GOLANGCI) run $$(sh .ci/darwin)
-	@# The linter has vetted the tests of the assembly. Without them, the compiler need not compile what they import.
-	@mkdir -p bin
-	@ls engine/cpu/kernels/*_test.go | sed 's/.*/"&": ""/' | paste -s -d , - | sed 's/.*/{"Replace": {&}}/' >bin/without-tests.json
-	$(DARWIN) $(GO) vet -overlay bin/without-tests.json ./engine/cpu/kernels
 
 $(GOLANGCI):
 	@# Try three times, since the network may fail briefly.
