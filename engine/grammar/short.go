@@ -40,6 +40,9 @@ func ShortSchema(text string) (string, error) {
 // boundedString is the type of strings with a maximum length.
 var boundedString = regexp.MustCompile(`^string\(([1-9]\d{0,6})\)$`)
 
+// typeWithLimit matches what was meant as a type with a limit, rather than as a value.
+var typeWithLimit = regexp.MustCompile(`^(string|number|integer|boolean|null|object|any)\s*\(`)
+
 type shortParser struct {
 	text string
 	pos  int
@@ -164,6 +167,9 @@ func (p *shortParser) alternative(depth int) (value, schema string, err error) {
 	}
 	if m := boundedString.FindStringSubmatch(word); m != nil {
 		return "", `{"type":"string","maxLength":` + m[1] + `}`, nil
+	}
+	if typeWithLimit.MatchString(word) {
+		return "", "", p.fail("%q is not a type, since only strings have a limit, from 1 to 9999999, as in string(200): put it in quotes if it is a value", word)
 	}
 	if json.Valid([]byte(word)) { // a number, true or false
 		return word, "", nil
