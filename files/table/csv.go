@@ -31,7 +31,7 @@ func newCSV(f *file, separator rune) (Reader, error) {
 		return nil, fmt.Errorf("read %s: the file is empty: its first line must name the columns", f.name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: header: %w", f.name, err)
+		return nil, f.failed(fmt.Errorf("header: %w", err))
 	}
 	seen := map[string]bool{}
 	for i, name := range names {

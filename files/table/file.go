@@ -54,7 +54,7 @@ func openFile(path string, stdin io.Reader, encoding string) (*file, error) {
 	}
 	f.in = bufio.NewReaderSize(r, bufferSize)
 	if err := f.decompress(encoding); err != nil {
-		return nil, errors.Join(fmt.Errorf("read %s: %w", f.name, err), f.Close())
+		return nil, errors.Join(f.failed(err), f.Close())
 	}
 	return f, nil
 }
@@ -65,7 +65,7 @@ func (f *file) start() ([]byte, error) {
 	for n := 8; ; n *= 2 { // reads no more than needed, since a pipe may have no more bytes yet
 		start, err := f.in.Peek(min(n, peekSize))
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("read %s: %w", f.name, err)
+			return nil, f.failed(err)
 		}
 		known := len(bytes.TrimSpace(bytes.TrimPrefix(start, byteOrderMark))) > 1
 		if known || err != nil || len(start) == peekSize {
@@ -169,10 +169,20 @@ func (f *file) Close() error {
 }
 
 func (f *file) fail(record int, err error) error {
+	return f.failed(fmt.Errorf("record %d: %w", record, unlessIncomplete(err)))
+}
+
+// failed returns an error of reading the file as a whole.
+func (f *file) failed(err error) error {
+	return fmt.Errorf("read %s: %w", f.name, unlessIncomplete(err))
+}
+
+// unlessIncomplete returns err, unless it says that data ended too early.
+func unlessIncomplete(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = errors.New("the file is incomplete: it ends too early")
+		return errors.New("the file is incomplete: it ends too early")
 	}
-	return fmt.Errorf("read %s: record %d: %w", f.name, record, err)
+	return err
 }
 
 func (f *file) skipMark() {

@@ -147,11 +147,15 @@ func TestRefusedFiles(t *testing.T) {
 		{"broken.json", "[{\"a\":1},\n{\"a\"1}]", "record 2: the text is not JSON at byte"},
 		{"cut.json", "[{\"a\":1}", "record 2: the file is incomplete: it ends too early"},
 		{"cut.csv.gz", cut.String()[:cut.Len()-20], "the file is incomplete: it ends too early"},
+		{"early.csv.gz", cut.String()[:20], "early.csv.gz: the file is incomplete: it ends too early"},
+		{"start.csv.gz", cut.String()[:5], "start.csv.gz: the file is incomplete: it ends too early"},
+		{"early.txt.gz", cut.String()[:20], "the file is incomplete: it ends too early"},
 		{"twice.csv.gz", twice.String(), "the file is compressed twice"},
 		{"utf16.csv", "\xff\xfea\x00", "the file is UTF-16: convert it"},
 		{"sheet.csv", "PK\x03\x04", "the file is a zip archive or a spreadsheet"},
 		{"bad.parquet", "PAR1 and more", "bad.parquet: "},
 		{"short.parquet", "PAR1", "short.parquet: "},
+		{"cut.parquet", "PAR1" + strings.Repeat("x", 100), "the Parquet file is damaged or incomplete: its end is missing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

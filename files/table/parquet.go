@@ -49,7 +49,7 @@ func guard(err *error) { //nolint:gocritic // sets the error of the function tha
 func newParquet(f *file) (Reader, error) {
 	p, err := openParquet(f)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", f.name, err)
+		return nil, f.failed(err)
 	}
 	return p, nil
 }
@@ -106,7 +106,10 @@ func checkFooter(r io.ReaderAt, size int64) error {
 	}
 	var last [end]byte
 	_, err := r.ReadAt(last[:], size-end)
-	if int64(binary.LittleEndian.Uint32(last[:])) > size-begin-end && bytes.HasPrefix(last[4:], []byte("PAR")) {
+	if err == nil && !bytes.HasPrefix(last[4:], []byte("PAR")) {
+		return fmt.Errorf("%w or incomplete: its end is missing", errDamaged)
+	}
+	if int64(binary.LittleEndian.Uint32(last[:])) > size-begin-end {
 		return fmt.Errorf("%w: its footer is longer than the file", errDamaged)
 	}
 	return err
