@@ -40,7 +40,7 @@ func TestBadRequestsNameTheReason(t *testing.T) {
 		"top_logprobs is -1":                                 {Tokens: ok, TopLogprobs: -1},
 		"top_logprobs is 2049":                               {Tokens: ok, TopLogprobs: 2049},
 		"temperature is NaN":                                 {Tokens: ok, Sampling: generation.Sampling{Temperature: math.NaN()}},
-		"logit_bias names token 2048":                        {Tokens: ok, Sampling: generation.Sampling{LogitBias: map[int32]float64{2048: 1}}},
+		`"logit_bias" names token 2048`:                      {Tokens: ok, Sampling: generation.Sampling{LogitBias: map[int32]float64{2048: 1}}},
 	} {
 		_, err := e.Generate(t.Context(), req)
 		require.ErrorIs(t, err, generation.ErrBadRequest, want)

@@ -47,7 +47,7 @@ func TestFirstErrors(t *testing.T) {
 	for body, says := range map[string]string{
 		chat + `"stop":["a",5,""]}`:                                                                      `"stop[1]" must be a string, not a number`,
 		chat + `"stop":["a","",5]}`:                                                                      `"stop" has an empty string`,
-		chat + `"logit_bias":{"x":1,"y":1}}`:                                                             `a key of "logit_bias" must be a token id, not "x"`,
+		chat + `"logit_bias":{"x":1,"y":1}}`:                                                             `"logit_bias" must have token ids as keys, not "x"`,
 		chat + `"logit_bias":{"01":1,"1":1,"z":1}}`:                                                      `"logit_bias" has token 1 twice, once as "1"`,
 		chat + `"logit_bias":{"1":1,"1":1,"z":1}}`:                                                       `"logit_bias" has the key "1" twice`,
 		chat + `"logit_bias":{"1":101,"2":"a"}}`:                                                         `"logit_bias.1" must be between -100 and 100, not 101`,

@@ -193,7 +193,7 @@ func (r *Request) readLogitBias(o *object, f *Field) {
 			_, given := bias[int32(id)]
 			switch {
 			case err != nil || id < 0:
-				o.fail(CodeInvalidValue, `a key of "logit_bias" must be a token id, not %.100q`, key)
+				o.fail(CodeInvalidValue, `"logit_bias" must have token ids as keys, not %.100q`, key)
 			case given:
 				o.fail(CodeInvalidValue, `"logit_bias" has token %d twice, once as %.100q`, id, key)
 			}

@@ -88,6 +88,9 @@ func (s *Server) limited(limit int64, part int, h handler) handler {
 			body.begin()
 		}
 		r.Body = http.MaxBytesReader(w, body, limit)
+		if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+			return failf(http.StatusUnsupportedMediaType, "", "unsupported_encoding", "the request's body has the Content-Encoding %.100q: send it uncompressed", encoding)
+		}
 		return h(w, r)
 	}
 }

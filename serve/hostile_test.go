@@ -132,6 +132,28 @@ func TestLargeBodies(t *testing.T) {
 	require.Equal(t, "request_too_large", b.fails(t, 413, http.MethodPost, "/v1/completions", endless).Code)
 }
 
+// A compressed body is refused with an error that names its encoding.
+func TestCompressedBodies(t *testing.T) {
+	t.Parallel()
+	b := setUpStore(t)
+	for path, encodings := range map[string]map[string]int{
+		"/v1/completions": {"gzip": 415, "br": 415, "identity": 400, "": 400}, "/v1/files": {"gzip": 415},
+	} {
+		for encoding, want := range encodings {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.URL+path, strings.NewReader("\x1f\x8b"))
+			require.NoError(t, err)
+			r.Header.Set("Content-Encoding", encoding)
+			got, err := b.Client().Do(r)
+			require.NoError(t, err)
+			text, err := io.ReadAll(got.Body)
+			require.NoError(t, err)
+			require.NoError(t, got.Body.Close())
+			require.Equal(t, want, got.StatusCode, "%s %s: %s", path, encoding, text)
+			require.Equal(t, want == 415, strings.Contains(string(text), `send it uncompressed`), "%s", text)
+		}
+	}
+}
+
 // When the server stops, running requests may finish within the drain time. Later they are cut off.
 func TestDrain(t *testing.T) {
 	t.Parallel()

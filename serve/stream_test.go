@@ -216,9 +216,12 @@ func TestStreamsAreCheckedFirst(t *testing.T) {
 		`{"model":"tiny","prompt":["a","b","` + long + `"],"stream":true}`,
 		`{"model":"tiny","prompt":["a",""],"stream":true}`,
 		`{"model":"tiny","prompt":[100000000],"stream":true}`,
-		`{"model":"tiny","prompt":"a","stream":true,"logit_bias":{"100000000":1}}`,
 	} {
 		require.Equal(t, "invalid_request_error", b.fails(t, 400, http.MethodPost, "/v1/completions", body).Type)
+	}
+	for _, key := range []string{"100000000", "x"} { // unknown to the model, and no token id
+		e := b.fails(t, 400, http.MethodPost, "/v1/completions", `{"model":"tiny","prompt":"a","logit_bias":{"`+key+`":1}}`)
+		require.Equal(t, "logit_bias", e.Param)
 	}
 	// Fields that are null count as absent.
 	b.stream(t, "/v1/completions", `{"model":"tiny","prompt":"a","max_tokens":1,"stream":true,"stream_options":null,"stop":null,"n":null,"logprobs":null}`)

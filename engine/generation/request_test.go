@@ -90,8 +90,8 @@ func TestLimitsOfSampling(t *testing.T) {
 		require.NoError(t, p.Validate(10), name)
 	}
 	for want, p := range map[string]generation.Sampling{
-		"top_k is 2147483648":   {TopK: math.MaxInt32 + 1},
-		"logit_bias of token 0": {LogitBias: map[int32]float64{0: 1e6 + 1}},
+		"top_k is 2147483648":     {TopK: math.MaxInt32 + 1},
+		`"logit_bias" of token 0`: {LogitBias: map[int32]float64{0: 1e6 + 1}},
 	} {
 		require.ErrorContains(t, p.Validate(10), want)
 	}

@@ -57,10 +57,10 @@ func (p *Sampling) Validate(vocab int) error {
 	}
 	for id, bias := range p.LogitBias {
 		if id < 0 || int(id) >= vocab {
-			return fmt.Errorf("logit_bias names token %d, but the vocabulary has ids 0 to %d", id, vocab-1)
+			return fmt.Errorf("\"logit_bias\" names token %d, but the vocabulary has ids 0 to %d", id, vocab-1)
 		}
 		if !(math.Abs(bias) <= 1e6) {
-			return fmt.Errorf("logit_bias of token %d is %g, but must be between -1e6 and 1e6", id, bias)
+			return fmt.Errorf("\"logit_bias\" of token %d is %g, but must be between -1e6 and 1e6", id, bias)
 		}
 	}
 	return nil

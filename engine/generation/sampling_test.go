@@ -12,20 +12,20 @@ import (
 func TestValidateNamesTheSetting(t *testing.T) {
 	t.Parallel()
 	for want, p := range map[string]generation.Sampling{
-		"temperature":                {Temperature: -1},
-		"temperature is NaN":         {Temperature: math.NaN()},
-		"temperature is +Inf":        {Temperature: math.Inf(1)},
-		"top_p":                      {TopP: 1.5},
-		"min_p":                      {MinP: -0.1},
-		"top_k":                      {TopK: -1},
-		"top_k is 9":                 {TopK: math.MaxInt},
-		"repetition_penalty":         {RepetitionPenalty: -1},
-		"repetition_penalty is 1e-4": {RepetitionPenalty: 1e-40},
-		"presence_penalty":           {PresencePenalty: math.Inf(-1)},
-		"frequency_penalty":          {FrequencyPenalty: math.NaN()},
-		"logit_bias names token 10,": {LogitBias: map[int32]float64{10: 1}},
-		"logit_bias names token -1,": {LogitBias: map[int32]float64{-1: 1}},
-		"logit_bias of token 3":      {LogitBias: map[int32]float64{3: math.NaN()}},
+		"temperature":                  {Temperature: -1},
+		"temperature is NaN":           {Temperature: math.NaN()},
+		"temperature is +Inf":          {Temperature: math.Inf(1)},
+		"top_p":                        {TopP: 1.5},
+		"min_p":                        {MinP: -0.1},
+		"top_k":                        {TopK: -1},
+		"top_k is 9":                   {TopK: math.MaxInt},
+		"repetition_penalty":           {RepetitionPenalty: -1},
+		"repetition_penalty is 1e-4":   {RepetitionPenalty: 1e-40},
+		"presence_penalty":             {PresencePenalty: math.Inf(-1)},
+		"frequency_penalty":            {FrequencyPenalty: math.NaN()},
+		`"logit_bias" names token 10,`: {LogitBias: map[int32]float64{10: 1}},
+		`"logit_bias" names token -1,`: {LogitBias: map[int32]float64{-1: 1}},
+		`"logit_bias" of token 3`:      {LogitBias: map[int32]float64{3: math.NaN()}},
 	} {
 		require.ErrorContains(t, p.Validate(10), want)
 	}

@@ -52,7 +52,7 @@ func TestValuesOfSettings(t *testing.T) {
 		{"stop_token_ids", "1, 2", "[1,2]", ""},
 		{"stop_token_ids", "1;2", "", "is not a list of token ids"},
 		{"logit_bias", `{"5":-100}`, `{"5":-100}`, ""},
-		{"logit_bias", `{"x":1}`, "", "must be a token id"},
+		{"logit_bias", `{"x":1}`, "", "must have token ids as keys"},
 		{"logit_bias", `{`, "", "is not JSON"},
 		{"reasoning_effort", "low", `"low"`, ""},
 		{"top_logprobs", "3", "3", ""},
