@@ -50,9 +50,9 @@ func (p *parser) escaped(at int) (runeSet, error) {
 	case 'W':
 		return wordRunes.negate(), nil
 	case 's':
-		return spaceRunes, nil
+		return p.spaces(), nil
 	case 'S':
-		return spaceRunes.negate(), nil
+		return p.spaces().negate(), nil
 	case 'p', 'P':
 		return p.property(r == 'P', at)
 	}
@@ -64,6 +64,13 @@ func (p *parser) escaped(at int) (runeSet, error) {
 		return nil, p.failAt(at, "it has half of a surrogate pair")
 	}
 	return p.cased(newRuneSet(c, c)), nil
+}
+
+func (p *parser) spaces() runeSet {
+	if p.syntax == ECMA {
+		return ecmaSpaces
+	}
+	return pythonSpaces
 }
 
 // controls are the letters that stand for a control character after a backslash.

@@ -11,14 +11,16 @@ type Syntax uint8
 
 const (
 	// ECMA is the syntax of JSON Schema's keyword pattern: a dot matches no line terminator (\n,
-	// \r, U+2028, U+2029), [^] matches any character.
+	// \r, U+2028, U+2029), [^] matches any character, \s matches U+FEFF.
 	ECMA Syntax = iota
 	// Python is the syntax that RE2, Rust and Python share: a dot matches all but \n, there are \A
-	// and \z, classes such as [:alpha:] and a bracket that begins a class.
+	// and \z, classes such as [:alpha:] and a bracket that begins a class, \s matches U+0085 and
+	// U+001C to U+001F.
 	Python
 )
 
-// In both, \d and \w are ASCII, \s is every white space of Unicode, \p{..} is by Unicode's tables.
+// In both, \d and \w are ASCII, \s matches all other white space of Unicode, and \p{..} is by
+// Unicode's tables.
 
 // Alphabet writes characters as bytes: in UTF-8, or as they are written within a JSON string. No
 // character's bytes begin those of another.

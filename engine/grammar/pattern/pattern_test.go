@@ -31,6 +31,8 @@ func TestWhole(t *testing.T) {
 		{`[a-c\d_-]+`, []string{"a-1_"}, []string{"", "d"}},
 		{`[]a]`, []string{"]", "a"}, []string{"b"}},
 		{`[^\s"]+`, []string{"é😀"}, []string{" ", `"`, "\u00a0"}},
+		{`\s`, []string{"\u2003", "\x1c", "\x1f", "\u0085"}, []string{"\ufeff", "\x1b", "\u0084"}},
+		{`[\S]`, []string{"\ufeff", "\x1b"}, []string{"\u2003", "\x1c", "\u0085"}},
 		{`[[:alpha:][:^digit:]]`, []string{"x", "-"}, []string{"5"}},
 		{`\p{Lu}\p{Ll}+\pN`, []string{"Éa1"}, []string{"éa1", "Éa"}},
 		{`\P{L}`, []string{"1"}, []string{"a"}},
