@@ -10,6 +10,7 @@ import (
 
 	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/files/table"
+	"github.com/ingot-run/ingot/internal/ordered"
 	"github.com/ingot-run/ingot/openai"
 )
 
@@ -118,6 +119,11 @@ func (m *maker) line(r table.Record) ([]byte, error) {
 	}
 	if m.raw {
 		return m.request(r)
+	}
+	for _, f := range r.Fields {
+		if ordered.HalfSurrogate(f.Value) != -1 { // the model would read U+FFFD
+			return nil, fmt.Errorf("column %q has half of a surrogate pair, which is no text: remove it", f.Name)
+		}
 	}
 	endpoint, body, err := m.body(r)
 	if err != nil {

@@ -241,10 +241,10 @@ func index(v any, keys ...any) (any, error) {
 	return v, nil
 }
 
-// Templates read a record's values as strings, int64, uint64, bool and the types below. An integer
-// of more than 64 bits is a json.Number, which has all its digits. Lists and objects are printed as
-// JSON. A column that is null is an absent, which is an empty string, so that it can be compared
-// with strings. Inside lists and objects, null is a *null.
+// Templates read a record's values as strings, int64, uint64, bool and the types below. A number
+// that has no such type, such as 1e400, is a json.Number, which is printed as it is in the record.
+// Lists and objects are printed as JSON. A column that is null is an absent, which is an empty
+// string, so that it can be compared with strings. Inside lists and objects, null is a *null.
 type (
 	absent string // always empty; null in JSON
 	number float64
@@ -298,7 +298,10 @@ func convert(v any) any {
 		if !strings.ContainsAny(v.String(), ".eE") {
 			return v
 		}
-		f, _ := v.Float64() // a number out of range becomes infinite
+		f, err := v.Float64()
+		if err != nil {
+			return v
+		}
 		return number(f)
 	case []any:
 		l := make(list, len(v))

@@ -21,7 +21,8 @@ func fieldsOf(t *testing.T, object string) []table.Field {
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	const row = `{"text":"5 < 6 & {{.lang}} \"é\"\n","lang":"de","n":9007199254740993,"share":0.1,"large":1e300,"flag":true,"none":null,
-		"list":[1,"a",null,{"k":2.5}],"object":{"b":[1],"a":null},"First Name":"Ada","empty":"","u":18446744073709551615,"v":123456789012345678901234567890,"w":[1,18446744073709551616]}`
+		"list":[1,"a",null,{"k":2.5}],"object":{"b":[1],"a":null},"First Name":"Ada","empty":"","u":18446744073709551615,"v":123456789012345678901234567890,"w":[1,18446744073709551616],
+		"huge":-1.5e400,"hugelist":[1e999]}`
 	for _, c := range []struct{ template, want string }{
 		{"{{.text}}", "5 < 6 & {{.lang}} \"é\"\n"},
 		{"{{.n}} {{.share}} {{.large}} {{.flag}}", "9007199254740993 0.1 1e+300 true"},
@@ -35,6 +36,7 @@ func TestTemplates(t *testing.T) {
 		{"{{json .none}} {{json .}}", `null {"none":null,"u":18446744073709551615,"v":123456789012345678901234567890}`},
 		{"{{.u}} {{json .u}} {{.v}} {{json .v}} {{.w}}{{if gt .u 5}}x{{end}}", "18446744073709551615 18446744073709551615 " +
 			"123456789012345678901234567890 123456789012345678901234567890 [1,18446744073709551616]x"},
+		{"{{.huge}} {{json .huge}} {{.hugelist}}", "-1.5e400 -1.5e400 [1e999]"},
 		{"[{{trim .none}}{{len .none}}{{printf \"%s\" .none}}]", "[0]"},
 		{"no column", "no column"},
 		{"{{replace \"d\" \"D\" .lang}} {{.lang | upper}} {{lower \"AB\"}} {{replace \"e\" \"\" \"eel\"}} {{replace \"x\" \"y\" .none}}.", "De DE ab l ."},
