@@ -3,6 +3,7 @@ package prompt
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	template "github.com/DataDog/datadog-agent/pkg/template/text"
@@ -24,6 +25,7 @@ var functions = template.FuncMap{
 	"truncate": truncate,
 	"default":  withDefault,
 	"index":    index,
+	"printf":   printf,
 }
 
 // ofText returns a function of a text as one of a value. A null is an empty text.
@@ -51,6 +53,26 @@ func replace(old, with string, v any) (string, error) {
 	}
 	s, err := asText(v)
 	return strings.ReplaceAll(s, old, with), err
+}
+
+// printf is fmt.Sprintf, but a verb that does not fit its value is an error, as %d for a text is.
+// Texts are replaced for this check, since they may have what fmt writes for such a verb.
+func printf(format string, args ...any) (string, error) {
+	probes := slices.Clone(args)
+	for i, a := range args {
+		switch a.(type) {
+		case string:
+			probes[i] = ""
+		case list:
+			probes[i] = list{}
+		case object:
+			probes[i] = object{}
+		}
+	}
+	if probe := fmt.Sprintf(strings.ReplaceAll(format, "%%", ""), probes...); strings.Contains(probe, "%!") {
+		return "", fmt.Errorf("printf: the values do not fit %.100q, since it gives %.100q (values in CSV are texts, for %%s)", format, strings.TrimSpace(probe))
+	}
+	return fmt.Sprintf(format, args...), nil
 }
 
 // truncate returns at most n characters of a text.

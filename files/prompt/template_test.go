@@ -22,7 +22,7 @@ func TestTemplates(t *testing.T) {
 	t.Parallel()
 	const row = `{"text":"5 < 6 & {{.lang}} \"é\"\n","lang":"de","n":9007199254740993,"share":0.1,"large":1e300,"flag":true,"none":null,
 		"list":[1,"a",null,{"k":2.5}],"object":{"b":[1],"a":null},"First Name":"Ada","empty":"","u":18446744073709551615,"v":123456789012345678901234567890,"w":[1,18446744073709551616],
-		"huge":-1.5e400,"hugelist":[1e999]}`
+		"huge":-1.5e400,"hugelist":[1e999],"odd":["%!d(x)"]}`
 	for _, c := range []struct{ template, want string }{
 		{"{{.text}}", "5 < 6 & {{.lang}} \"é\"\n"},
 		{"{{.n}} {{.share}} {{.large}} {{.flag}}", "9007199254740993 0.1 1e+300 true"},
@@ -37,6 +37,8 @@ func TestTemplates(t *testing.T) {
 		{"{{.u}} {{json .u}} {{.v}} {{json .v}} {{.w}}{{if gt .u 5}}x{{end}}", "18446744073709551615 18446744073709551615 " +
 			"123456789012345678901234567890 123456789012345678901234567890 [1,18446744073709551616]x"},
 		{"{{.huge}} {{json .huge}} {{.hugelist}}", "-1.5e400 -1.5e400 [1e999]"},
+		{"{{printf \"%d%%! %s %s %v %5.1f\" .n \"%!d(x)\" .list .none .share}}", "9007199254740993%! %!d(x) [1,\"a\",null,{\"k\":2.5}]    0.1"},
+		{"{{printf \"%s %v\" (index .list 1) .odd}}", `a ["%!d(x)"]`},
 		{"[{{trim .none}}{{len .none}}{{printf \"%s\" .none}}]", "[0]"},
 		{"no column", "no column"},
 		{"{{replace \"d\" \"D\" .lang}} {{.lang | upper}} {{lower \"AB\"}} {{replace \"e\" \"\" \"eel\"}} {{replace \"x\" \"y\" .none}}.", "De DE ab l ."},
@@ -117,7 +119,7 @@ func TestTemplateErrors(t *testing.T) {
 	require.ErrorContains(t, (&Template{}).Add("user", "--prompt", "{{nothing .b}}"), `function "nothing" not defined`)
 	require.ErrorContains(t, (&Template{}).Add("user", "--prompt", "{{.a-b}}"), `write {{index . "NAME"}} for a column whose name has other characters than letters, digits and _`)
 	require.EqualError(t, (&Template{}).Add("user", "--prompt", "{{text}}"),
-		`--prompt:1: function "text" not defined: if it is a column, write {{.text}}; the functions are default, index, json, lower, replace, trim, truncate, upper`)
+		`--prompt:1: function "text" not defined: if it is a column, write {{.text}}; the functions are default, index, json, lower, printf, replace, trim, truncate, upper`)
 	require.ErrorContains(t, (&Template{}).AddFile("t.txt", "--- user\n{{"), "t.txt:1: ")
 	require.ErrorContains(t, (&Template{}).AddFile("t.txt", "{{"), "t.txt:1: ")
 	long := &Template{}
@@ -140,6 +142,8 @@ func TestTemplateErrors(t *testing.T) {
 		"{{index .list .text}}":           "a list is indexed by a number, not by a",
 		"{{index .text 0}}":               "a has no elements",
 		"{{index .list 0 0}}":             "1 has no elements",
+		"{{printf \"%.2f\" .text}}":       `printf: the values do not fit "%.2f", since it gives "%!f(string=)" (values in CSV are texts, for %s)`,
+		"{{printf \"%s\" .text .text}}":   `"%!(EXTRA string=)"`,
 		"{{truncate -1 .text}}":           "truncate: -1 is negative",
 		"{{truncate 1 .list}}":            "[1] is not a text",
 		"{{replace \"\" \"x\" .text}}":    "replace: the text to replace is empty",
