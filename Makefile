@@ -150,9 +150,6 @@ $(GOLANGCI):
 	@# Try three times, since the network may fail briefly.
 	for try in 1 2 3; do GO='$(GO)' sh .ci/golangci build $(GOLANGCI_VERSION) $@ && break; test $$try -lt 3; done
 
-.PHONY: linter
-linter: $(GOLANGCI)
-
 .PHONY: cross
 cross: ## check the types of all packages for Apple silicon; make lint vets those that have files of their own there
 	@# A compiler finds no more errors, but takes 20 times as long.
