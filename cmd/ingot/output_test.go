@@ -2,19 +2,15 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/internal/bounded"
@@ -94,7 +90,7 @@ func (w *onWrite) Write(p []byte) (int, error) {
 // uninterrupted run makes.
 func TestRunContinuesATable(t *testing.T) {
 	t.Parallel()
-	const n = 40
+	const n = 200
 	in := write(t, "in.jsonl", strings.Join(someRows(n), ""))
 	folder := t.TempDir()
 	args := func(out string) []string {
@@ -103,22 +99,14 @@ func TestRunContinuesATable(t *testing.T) {
 	r := ingot(t, "", args("whole.jsonl")...)
 	require.Equal(t, exitOK, r.code, r.stderr)
 
-	// The worker writes a log line when it has answered a row. The run is interrupted during the
-	// first such line, so that it cannot end before. Meanwhile the answer is written.
 	answers := filepath.Join(folder, "out.jsonl.answers.jsonl")
-	ctx, interrupt := context.WithCancel(bounded.Context(t))
-	stderr := onWrite{do: func(part string) {
-		if ctx.Err() != nil || !strings.Contains(part, "recorded a job") {
-			return
-		}
-		assert.Eventually(t, func() bool {
-			text, err := os.ReadFile(answers)
-			return err == nil && bytes.Contains(text, []byte("\n"))
-		}, time.Minute, time.Millisecond)
-		interrupt()
-	}}
-	require.Equal(t, exitFailure, run(ctx, append(args("out.jsonl"), "--log-level", "debug"), strings.NewReader(""), io.Discard, &stderr))
-	require.Contains(t, stderr.String(), "stopped before the end: run the same command again to continue and to make "+filepath.Join(folder, "out.jsonl"))
+	cmd := program(t, args("out.jsonl")...)
+	require.NoError(t, cmd.Start())
+	waitForAnswers(t, answers)
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.Error(t, cmd.Wait())
+	require.Equal(t, exitFailure, cmd.ProcessState.ExitCode())
+	require.Contains(t, cmd.Stderr.(*bytes.Buffer).String(), "stopped before the end: run the same command again to continue and to make "+filepath.Join(folder, "out.jsonl"))
 	require.NoFileExists(t, filepath.Join(folder, "out.jsonl"))
 	kept := strings.Count(readFile(t, answers), "\n")
 	require.Positive(t, kept)

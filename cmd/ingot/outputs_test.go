@@ -82,14 +82,16 @@ func TestRunNeedsItsOutput(t *testing.T) {
 			t.Run(what+" "+name, func(t *testing.T) {
 				t.Parallel()
 				answers := filepath.Join(t.TempDir(), name)
-				in := write(t, "in.jsonl", strings.Join(someRows(6), ""))
-				r := afterAnswer(t, func() {
-					require.Eventually(t, func() bool { text, _ := os.ReadFile(answers); return bytes.Contains(text, []byte("\n")) }, time.Minute, time.Millisecond)
-					require.NoError(t, spoil(answers))
-				}, "run", in, "-o", strings.TrimSuffix(answers, ".answers.jsonl"), "--model", tinyLlama, "--concurrency", "1")
-				require.Equal(t, exitFailure, r.code, r.stderr)
-				require.Contains(t, r.stderr, "another program changed the output: "+answers)
-				require.Contains(t, r.stderr, what)
+				in := write(t, "in.jsonl", strings.Join(someRows(300), ""))
+				cmd := program(t, "run", in, "-o", strings.TrimSuffix(answers, ".answers.jsonl"), "--model", tinyLlama, "--concurrency", "1")
+				require.NoError(t, cmd.Start())
+				waitForAnswers(t, answers)
+				require.NoError(t, spoil(answers))
+				require.Error(t, cmd.Wait())
+				stderr := cmd.Stderr.(*bytes.Buffer).String()
+				require.Equal(t, exitFailure, cmd.ProcessState.ExitCode(), stderr)
+				require.Contains(t, stderr, "another program changed the output: "+answers)
+				require.Contains(t, stderr, what)
 			})
 		}
 	}

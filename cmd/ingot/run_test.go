@@ -198,6 +198,15 @@ func someRows(n int) []string {
 	return lines
 }
 
+// waitForAnswers returns when the file has a few answers.
+func waitForAnswers(t *testing.T, path string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		text, err := os.ReadFile(path)
+		return err == nil && bytes.Count(text, []byte("\n")) >= 5
+	}, time.Minute, time.Millisecond)
+}
+
 // halfway starts the program with the first half of the rows, and returns when it has written a few
 // answers. The program then waits for the other half.
 func halfway(t *testing.T, lines []string, out string, args ...string) *exec.Cmd {
@@ -208,10 +217,7 @@ func halfway(t *testing.T, lines []string, out string, args ...string) *exec.Cmd
 	require.NoError(t, cmd.Start())
 	_, err = io.WriteString(stdin, strings.Join(lines[:len(lines)/2], ""))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		text, err := os.ReadFile(out)
-		return err == nil && bytes.Count(text, []byte("\n")) >= 5
-	}, time.Minute, time.Millisecond)
+	waitForAnswers(t, out)
 	return cmd
 }
 
