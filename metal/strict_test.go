@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"regexp"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/metal/internal/kernelcache"
 )
 
 var attributes = regexp.MustCompile(`\[\[[^\]]*\]\]`)
@@ -20,10 +22,15 @@ var attributes = regexp.MustCompile(`\[\[[^\]]*\]\]`)
 // It returns the output.
 func clang(t *testing.T, src string, flags ...string) (string, error) {
 	t.Helper()
+	return clangOn(t, strict(t, src), append([]string{"-x", "c++", "-std=c++14"}, flags...)...)
+}
+
+// strict returns a Metal source as C++ for clang.
+func strict(t *testing.T, src string) string {
+	t.Helper()
 	declarations, err := os.ReadFile("testdata/strict.h")
 	require.NoError(t, err)
-	text := strings.ReplaceAll(attributes.ReplaceAllString(src, ""), "#include <", "// ")
-	return clangOn(t, "#line 1 \"strict.h\"\n"+string(declarations)+text, append([]string{"-x", "c++", "-std=c++14"}, flags...)...)
+	return "#line 1 \"strict.h\"\n" + string(declarations) + strings.ReplaceAll(attributes.ReplaceAllString(src, ""), "#include <", "// ")
 }
 
 func clangOn(t *testing.T, text string, flags ...string) (string, error) {
@@ -162,15 +169,33 @@ func inMemory(t *testing.T, text string) (names []string) {
 	return names
 }
 
+// inRegisters lists the kernel files in which no kernel stores an array in memory, each with a key
+// of its code.
+const inRegisters = "testdata/registers.txt"
+
 // TestArraysAreInRegisters checks that no kernel stores an array in memory, which happens if a loop
-// over the array is not unrolled.
+// over the array is not unrolled. Compiling all kernels takes most of a minute, so only code that
+// is not listed yet is compiled. With INGOT_LONG=1, all code is compiled and the list is written.
 func TestArraysAreInRegisters(t *testing.T) {
 	t.Parallel()
-	eachFile(t, metal.DefaultGeometry(), func(t *testing.T, text string) { require.Empty(t, inMemory(t, text)) })
+	old, err := os.ReadFile(inRegisters)
+	require.NoError(t, err)
+	list := ""
+	eachFile(t, metal.DefaultGeometry(), func(t *testing.T, text string) {
+		line := path.Base(t.Name()) + " " + kernelcache.Key(strict(t, text)) + "\n"
+		if long || !strings.Contains(string(old), line) {
+			require.Empty(t, inMemory(t, text))
+		}
+		list += line
+	})
 	require.Equal(t, []string{"rolled"}, inMemory(t, `extern "C" float rolled(device const float* p, uint n) {
 		float v[64];
 		for (uint i = 0; i < 64; i++) v[i] = p[i] * p[i + n];
 		for (uint i = 0; i < n; i++) v[i % 64] += p[i];
 		return v[n];
 	}`))
+	if long && !t.Failed() && list != string(old) {
+		require.NoError(t, os.WriteFile(inRegisters, []byte(list), 0o644))
+		t.Errorf("%s was out of date and has been written: commit it", inRegisters)
+	}
 }
