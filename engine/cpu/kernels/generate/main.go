@@ -1,12 +1,15 @@
 // Command generate compiles the C kernels in ../c to Go assembly: for each level, a file of machine
-// code and a file of Go declarations. It needs clang-19 and lld-19 as in Debian; set CLANG and LLD
-// to use others. Run it through go generate.
+// code and a file of Go declarations. It also writes a hash of the sources and of these files. It
+// needs clang-19 and lld-19 as in Debian; set CLANG and LLD to use others. Run it through go
+// generate.
 package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"debug/elf"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"go/format"
 	"log"
@@ -62,6 +65,38 @@ func main() {
 			log.Fatalf("generate %s kernels: %v", l.prefix, err)
 		}
 	}
+	sum, err := hash(os.Args[1])
+	if err == nil {
+		err = os.WriteFile(filepath.Join(os.Args[1], sumFile), []byte(sum), 0o644)
+	}
+	if err != nil {
+		log.Fatalf("write the hash of the kernels: %v", err)
+	}
+}
+
+// sumFile has the hash of sources and generated files.
+const sumFile = "generated.sum"
+
+// hash returns a hash of the C sources in a folder, of this program and of the files that it
+// generates.
+func hash(folder string) (string, error) {
+	paths, err := filepath.Glob(filepath.Join(folder, "c", "*"))
+	if err != nil {
+		return "", err
+	}
+	paths = append(paths, filepath.Join(folder, "generate", "main.go"))
+	for _, l := range levels {
+		paths = append(paths, l.path(folder)+".s", l.path(folder)+".go")
+	}
+	sum := sha256.New()
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		sum.Write(fmt.Appendf(nil, "%s %d\n%s", filepath.Base(path), len(data), data))
+	}
+	return hex.EncodeToString(sum.Sum(nil)) + "\n", nil
 }
 
 func (l level) generate(folder string) error {
@@ -69,7 +104,7 @@ func (l level) generate(folder string) error {
 	if err != nil {
 		return err
 	}
-	base := filepath.Join(folder, fmt.Sprintf("%s_%s", l.prefix, l.arch))
+	base := l.path(folder)
 	if err := os.WriteFile(base+".s", l.assembly(code), 0o644); err != nil {
 		return err
 	}
@@ -79,6 +114,9 @@ func (l level) generate(folder string) error {
 	}
 	return os.WriteFile(base+".go", source, 0o644)
 }
+
+// path returns the path of the level's files, without their endings.
+func (l level) path(folder string) string { return filepath.Join(folder, l.prefix+"_"+l.arch) }
 
 type kernel struct {
 	name   string // name in C, without the level
