@@ -115,6 +115,23 @@ func (x *activations) get(k int) (q [32]int32, sums Sums) {
 	return q, b.Sums
 }
 
+// values returns the values by which weights of a type are multiplied.
+func (x *activations) values(kind gguf.Type) []float64 {
+	values := make([]float64, len(x.floats))
+	for i, v := range x.floats {
+		values[i] = float64(v)
+	}
+	if !FloatWeights(kind) {
+		for i := 0; i < len(values); i += 32 {
+			q, sums := x.get(i / 32)
+			for k, v := range q {
+				values[i+k] = float64(sums.D) * float64(v)
+			}
+		}
+	}
+	return values
+}
+
 // set writes integers to block k.
 func (x *activations) set(k int, q [32]int32, d float32) {
 	var halves [2]int32
@@ -207,20 +224,16 @@ func checkProduct(t *testing.T, p operation, kind gguf.Type, weights, n, rows in
 	order := r.Perm(rows)
 	x.multiply(kind, packed, order, nil, got)
 
-	line := make([]float32, n)
+	line, values := make([]float32, n), x.values(kind)
 	rowBytes := len(data) / weights
 	for w := range weights {
 		gguf.Dequantise(line, kind, data[w*rowBytes:(w+1)*rowBytes])
 		for i, row := range order {
 			want, size := 0.0, 0.0
-			for k, v := range line {
-				a := float64(x.floats[row*n+k])
-				if !FloatWeights(kind) {
-					q, sums := x.get((row*n + k) / 32)
-					a = float64(sums.D) * float64(q[k%32])
-				}
-				want += float64(v) * a
-				size += math.Abs(float64(v) * a)
+			for k, v := range values[row*n:][:n] {
+				v *= float64(line[k])
+				want += v
+				size += math.Abs(v)
 			}
 			require.InDelta(t, want, got[i*groups*GroupRows+w], 1e-5*size, "row %d of the weights, row %d of the activations", w, row)
 		}
