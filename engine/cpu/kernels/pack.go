@@ -82,20 +82,36 @@ func PackGroup(dst []byte, t gguf.Type, src []byte, n int) {
 	if err != nil {
 		panic(err)
 	}
+	if FloatWeights(t) {
+		packFloats(dst, src, rowBytes, rowBytes/n)
+		return
+	}
 	for r := 0; len(src) > 0; r++ {
-		if FloatWeights(t) {
-			packFloats(dst, src[:rowBytes], r, rowBytes/n)
-		} else {
-			packRow(dst, t, src[:rowBytes], r)
-		}
+		packRow(dst, t, src[:rowBytes], r)
 		src = src[rowBytes:]
 	}
 }
 
-func packFloats(dst, row []byte, r, size int) {
-	for at := r * size; len(row) > 0; at += GroupRows * size {
-		copy(dst[at:at+size], row)
-		row = row[size:]
+// packedAtOnce is the number of columns of a group that packFloats packs at once, so that they stay
+// in the cache until all rows are packed.
+const packedAtOnce = 64
+
+// packFloats packs rows of values of 2 or 4 bytes.
+func packFloats(dst, src []byte, rowBytes, size int) {
+	for from := 0; from < rowBytes; from += packedAtOnce * size {
+		to := min(from+packedAtOnce*size, rowBytes)
+		for r := 0; r*rowBytes < len(src); r++ {
+			row, at := src[r*rowBytes+from:r*rowBytes+to], dst[GroupRows*from+r*size:]
+			if size == 2 {
+				for i := 0; i < len(row); i += 2 {
+					binary.LittleEndian.PutUint16(at[GroupRows*i:], binary.LittleEndian.Uint16(row[i:]))
+				}
+				continue
+			}
+			for i := 0; i < len(row); i += 4 {
+				binary.LittleEndian.PutUint32(at[GroupRows*i:], binary.LittleEndian.Uint32(row[i:]))
+			}
+		}
 	}
 }
 
