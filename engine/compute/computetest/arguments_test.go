@@ -328,24 +328,25 @@ func (s moved) shift(by int32) {
 }
 
 func (s moved) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute.AttentionShape, rope compute.Rope, cache compute.Cache, layer int) {
-	s.inRoom(cache, func() { s.Step.RopeStore(qkv, p, shape, rope, cache, layer) })
+	s.inRoom(cache, layer, func() { s.Step.RopeStore(qkv, p, shape, rope, cache, layer) })
 }
 
 func (s moved) ShortConv(c, b, x compute.Tensor, w compute.Weight, shape compute.AttentionShape, cache compute.Cache, layer int) {
-	s.inRoom(cache, func() { s.Step.ShortConv(c, b, x, w, shape, cache, layer) })
+	s.inRoom(cache, layer, func() { s.Step.ShortConv(c, b, x, w, shape, cache, layer) })
 }
 
 func (s moved) Latents(dst, a compute.Tensor, qGain, kvGain compute.Weight, eps float32, rope compute.Rope, cache compute.Cache, layer int) {
-	s.inRoom(cache, func() { s.Step.Latents(dst, a, qGain, kvGain, eps, rope, cache, layer) })
+	s.inRoom(cache, layer, func() { s.Step.Latents(dst, a, qGain, kvGain, eps, rope, cache, layer) })
 }
 
 // inRoom runs an operation with the positions of the rows increased by one. It does not change rows
 // whose page table has no room for the next position.
-func (s moved) inRoom(cache compute.Cache, op func()) {
-	row := 0
+func (s moved) inRoom(cache compute.Cache, layer int, op func()) {
+	shape, row := cache.Shape(), 0
+	group, _, _, _ := shape.Place(layer)
 	for _, seq := range s.batch.Seqs {
 		row += seq.Rows
-		if int(s.batch.Positions[row-1])+1 >= len(seq.Pages)*cache.Shape().PageSize {
+		if int(s.batch.Positions[row-1])+1 >= len(seq.Table(group))*shape.PageSize {
 			op()
 			return
 		}

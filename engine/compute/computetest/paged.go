@@ -184,22 +184,24 @@ func (r *rig) fillSlots(c *pagedSequences, rope compute.Rope, m *memory, layers 
 		table[i] = int32(i)
 	}
 	const rows = 64
+	lines := r.normal(min(rows, slots), len(c.lines[0][0]))
+	for _, line := range lines {
+		for j := range line {
+			line[j] = 30 * (line[j] + 1)
+		}
+	}
+	t := r.sheet(lines)
 	for from := 0; from < slots; from += rows {
 		var seqRows []seqRow
 		for p := from; p < min(from+rows, slots); p++ {
 			seqRows = append(seqRows, seqRow{0, p})
 		}
-		lines := r.normal(len(seqRows), len(c.lines[0][0]))
-		for _, line := range lines {
-			for j := range line {
-				line[j] = 30 * (line[j] + 1)
-			}
-		}
-		t := r.sheet(lines)
 		filled := memory{cache: m.cache, group: m.group, pages: [][]int32{table}, others: table}
-		for layer := range layers {
-			r.step(filled.batch(seqRows), func(s compute.Step) { c.store(s, t.Tensor, rope, m.cache, m.group*layers+layer) })
-		}
+		r.step(filled.batch(seqRows), func(s compute.Step) {
+			for layer := range layers {
+				c.store(s, t.Head(len(seqRows)), rope, m.cache, m.group*layers+layer)
+			}
+		})
 	}
 }
 

@@ -88,9 +88,15 @@ type sheet struct {
 
 // sheet makes a view with the given rows, at a random place in a buffer of other values.
 func (r *rig) sheet(values [][]float32) *sheet {
-	rows, cols := len(values), len(values[0])
+	return r.view(len(values), len(values[0]), values)
+}
+
+// blank makes a view of any values.
+func (r *rig) blank(rows, cols int) *sheet { return r.view(rows, cols, nil) }
+
+func (r *rig) view(rows, cols int, values [][]float32) *sheet {
 	s := &sheet{row: r.rand.IntN(3), col: r.rand.IntN(2) * r.rand.IntN(9)}
-	s.values = r.normal(s.row+rows+r.rand.IntN(3), s.col+cols+r.rand.IntN(2)*r.rand.IntN(9))
+	s.values = r.drawn(s.row+rows+r.rand.IntN(3), s.col+cols+r.rand.IntN(2)*r.rand.IntN(9))
 	for i, v := range values {
 		copy(s.values[s.row+i][s.col:], v)
 	}
@@ -101,11 +107,13 @@ func (r *rig) sheet(values [][]float32) *sheet {
 	return s
 }
 
-func (r *rig) blank(rows, cols int) *sheet { return r.sheet(r.normal(rows, cols)) }
-
 // load writes a sheet's values to its buffer with Embed, the only operation that can do this.
 func (r *rig) load(s *sheet) {
-	r.step(r.flat(len(s.values), 1), func(step compute.Step) { step.Embed(s.whole, r.weight(floats(s.values))) })
+	r.step(r.flat(len(s.values), 1), func(step compute.Step) {
+		table, err := r.be.Table(floats(s.values))
+		require.NoError(r.tb, err)
+		step.Embed(s.whole, table)
+	})
 }
 
 // read returns the values of the view. It checks that the values around the view have not changed.
@@ -192,12 +200,33 @@ func (r *rig) normal(rows, cols int) [][]float32 {
 	out := make([][]float32, rows)
 	for i := range out {
 		out[i] = make([]float32, cols)
-		scale := math.Exp2(float64(r.rand.IntN(4) - 2))
-		if r.rand.IntN(30) == 0 {
-			scale = 0
-		}
+		scale := r.scale()
 		for j := range out[i] {
 			out[i][j] = float32(scale * r.rand.NormFloat64())
+		}
+	}
+	return out
+}
+
+func (r *rig) scale() float64 {
+	if r.rand.IntN(30) == 0 {
+		return 0
+	}
+	return math.Exp2(float64(r.rand.IntN(4) - 2))
+}
+
+// drawn is normal with values that were drawn before, for those that need not be independent.
+func (r *rig) drawn(rows, cols int) [][]float32 {
+	const pool = 8192
+	for len(r.pool) < max(pool, cols) {
+		r.pool = append(r.pool, float32(r.rand.NormFloat64()))
+	}
+	out := make([][]float32, rows)
+	for i := range out {
+		out[i] = slices.Clone(r.pool[r.rand.IntN(len(r.pool)-cols+1):][:cols])
+		scale := float32(r.scale())
+		for j := range out[i] {
+			out[i][j] *= scale
 		}
 	}
 	return out

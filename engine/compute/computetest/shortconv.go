@@ -87,6 +87,9 @@ func shortConvolved(lines [][]float32, w []float32, cols, taps, dim int, kind gg
 			if at < last {
 				term.tol += float16Step * math.Abs(v)
 			}
+			if math.Abs(s[i]-v) > 0.43*steps[i] { // about half way between two codes: float32 may give the other one
+				term.tol += steps[i]
+			}
 			sums[i] = sums[i].plus(approx{value: float64(w[i*taps+j])}.times(term))
 		}
 		if at == last {

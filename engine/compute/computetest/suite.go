@@ -126,8 +126,9 @@ type rig struct {
 	tb    testing.TB
 	be    compute.Backend
 	rand  *rand.Rand
-	fast  bool   // the bits of a row may depend on its batch
-	brief bool   // each operation is computed with only three batches
+	fast  bool // the bits of a row may depend on its batch
+	brief bool // each operation is computed with only three batches
+	pool  []float32
 	what  string // the present test case, for errors
 
 	precision compute.Precision

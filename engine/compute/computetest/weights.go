@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
@@ -34,10 +35,7 @@ func encode(t gguf.Type, values []float32) []byte {
 }
 
 func floats(values [][]float32) gguf.Tensor {
-	var flat []float32
-	for _, row := range values {
-		flat = append(flat, row...)
-	}
+	flat := slices.Concat(values...)
 	return gguf.Tensor{Name: "values", Type: gguf.TypeF32, Shape: []int{len(values[0]), len(values)}, Data: encode(gguf.TypeF32, flat)}
 }
 
