@@ -2,7 +2,6 @@ package metal
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/ingot-run/ingot/engine/compute"
@@ -87,15 +86,28 @@ var nvidiaConstants = func() map[string]any {
 	return all
 }()
 
-var capitals = regexp.MustCompile(`\b[A-Z]\w*_[A-Z]\w*\b`)
-
 func replaceConstants(text string, constants map[string]any) string {
-	return capitals.ReplaceAllStringFunc(text, func(name string) string {
-		if value, ok := constants[name]; ok {
-			return fmt.Sprint(value)
+	var out strings.Builder
+	written := 0 // bytes of text that are in out
+	for at := 0; at < len(text); at++ {
+		from, capital := at, text[at] >= 'A' && text[at] <= 'Z'
+		for at < len(text) && inName(text[at]) {
+			at++
 		}
-		return name
-	})
+		if !capital {
+			continue
+		}
+		if value, ok := constants[text[from:at]]; ok {
+			fmt.Fprint(&out, text[written:from], value)
+			written = at
+		}
+	}
+	out.WriteString(text[written:])
+	return out.String()
+}
+
+func inName(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
 
 // eachType returns the lines that define EACH_TYPE(X), which expands to X(struct, name) for every
