@@ -21,7 +21,8 @@ export GOFLAGS += -trimpath
 export CGO_ENABLED := 0
 # DARWIN precedes commands for Apple silicon. They only check code: compiling without optimisation takes two thirds of the time.
 DARWIN := GOOS=darwin GOARCH=arm64 GOFLAGS="$(GOFLAGS) '-gcflags=all=-N -l -dwarf=false'"
-TEST := $(GO) run ./.ci/test $(if $(RECORD),-record $(RECORD))
+# Test binaries have no symbol table, which only debuggers read: stack traces and profiles do not. Linking takes four fifths of the time.
+TEST := $(GO) run ./.ci/test $(if $(RECORD),-record $(RECORD)) -ldflags=-s
 # TESTED lists packages that have tests. Given other packages, `go test` compiles them and what they import, and runs nothing.
 TESTED := $(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 
