@@ -1,8 +1,10 @@
 package cpu_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,4 +65,40 @@ func BenchmarkDraw(b *testing.B) {
 		})
 	}
 	require.NoError(b, be.Close())
+}
+
+// BenchmarkDrawRows measures the time to choose the tokens of 32 rows, whose logits are not in a
+// core's own cache, on one thread and on two.
+func BenchmarkDrawRows(b *testing.B) {
+	const rows, vocab = 32, 151_936
+	for _, threads := range []int{1, 2} {
+		be, err := cpu.New(threads)
+		require.NoError(b, err)
+		logits, err := be.Buffer(rows, vocab)
+		require.NoError(b, err)
+		dst, err := be.Buffer(rows, compute.DrawCols)
+		require.NoError(b, err)
+		r := rand.New(rand.NewPCG(1, 2))
+		for _, row := range be.Floats(logits) {
+			for i := range row {
+				row[i] = float32(r.NormFloat64())
+			}
+		}
+		for _, c := range []struct {
+			name string
+			draw compute.Draw
+		}{{"greedy", compute.Draw{}}, {"default", compute.Draw{Temperature: 1}}, {"top_p", compute.Draw{Temperature: 1, TopP: 0.9}}} {
+			b.Run(fmt.Sprintf("%d threads/%s", threads, c.name), func(b *testing.B) {
+				draws := slices.Repeat([]compute.Draw{c.draw}, rows)
+				for b.Loop() {
+					for i := range draws {
+						draws[i].Seed = uint64(i)
+						draws[i].Position++
+					}
+					be.Begin(&compute.Batch{}).Draw(dst, logits, draws)
+				}
+			})
+		}
+		require.NoError(b, be.Close())
+	}
 }

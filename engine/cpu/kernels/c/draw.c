@@ -6,6 +6,25 @@ typedef double f64x8 VECTOR(double, 8);
 typedef int64_t i64x8 VECTOR(int64_t, 8);
 typedef uint64_t u64x8 VECTOR(uint64_t, 8);
 
+// WIDTH is the number of logits whose weights are computed side by side. Each of the many
+// operations of a weight waits for the one before, so large cores need many at once.
+#if LANES == 16
+#define WIDTH 128
+#else
+#define WIDTH 16
+#endif
+typedef float f32w VECTOR(float, WIDTH);
+typedef int32_t i32w VECTOR(int32_t, WIDTH);
+
+INLINE f32w splatw(float x) { return x - (f32w){0}; }
+
+// piece returns 16 successive values of a vector.
+INLINE f32x16 piece(f32w x, const int i) {
+  f32x16 all[WIDTH / 16];
+  STORE(f32w, all, x);
+  return all[i];
+}
+
 // peak finds the highest value. A NaN is never the highest.
 void LEVEL(peak)(struct peak_args *a) {
   const i32x16 first = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -43,23 +62,23 @@ void LEVEL(peak)(struct peak_args *a) {
 struct weighing {
   float scale, lowest;
   int32_t top;
-  int wide;  // whether logits times scale can exceed what near16 allows
+  int wide;  // whether logits times scale can exceed what near allows
 };
 
-#define NEAR 0x1p21f         // near16 needs products of less than this
+#define NEAR 0x1p21f         // near needs products of less than this
 #define INTEGER 0x1.8p23f    // a float32 plus this is rounded to an integer, which is in the low bits of the sum
 #define BITS 38              // the bits of the highest weight: 24 + compute.WeightShift
 
 INLINE struct weighing weighing_of(double scale, double lowest, int64_t top) {
   struct weighing w = {(float)scale, __builtin_fmaxf((float)lowest, -3.4e38f), (int32_t)top, __builtin_fabsf((float)top) >= NEAR};
-  // Far lower logits have no weight. Without them, every power of 2 in near16 is a normal number.
+  // Far lower logits have no weight. Without them, every power of 2 in near is a normal number.
   if (!w.wide) w.lowest = __builtin_fmaxf(w.lowest, ((float)top - 64.0f) / w.scale);
   return w;
 }
 
-// power16 returns 2^x for x near [-1/2, 1/2]. Every operation is rounded as in compute.Weigh.
-INLINE f32x16 power16(f32x16 x) {
-  f32x16 p = x * 1.535336188319500e-4f + 1.339887440266574e-3f;
+// power returns 2^x for x near [-1/2, 1/2]. Every operation is rounded as in compute.Weigh.
+INLINE f32w power(f32w x) {
+  f32w p = x * 1.535336188319500e-4f + 1.339887440266574e-3f;
   p = p * x + 9.618437357674640e-3f;
   p = p * x + 5.550332471162809e-2f;
   p = p * x + 2.402264791363012e-1f;
@@ -67,41 +86,55 @@ INLINE f32x16 power16(f32x16 x) {
   return p * x + 1.0f;
 }
 
-// near16 returns the weights of 16 logits of usual size. They are whole numbers of at most 25
-// significant bits, so float32 is exact: the mantissa of a power from 1/2 to 2 is one of 24 bits.
-INLINE f32x16 near16(f32x16 x, struct weighing w) {
-  const i32x16 kept = x >= w.lowest;
-  const f32x16 high = x * w.scale, low = fma16(x, splat16(w.scale), -high);
-  const f32x16 shifted = high + INTEGER, whole = shifted - INTEGER;
-  const f32x16 p = power16((high - whole) + low);
-  const i32x16 weight = (i32x16)p + ((i32x16)shifted << 23) + (int32_t)((uint32_t)(BITS - w.top) << 23);
-  return __builtin_elementwise_floor((f32x16)(weight & kept));
+// near returns the weights of logits of usual size, before they are rounded down to whole numbers.
+// These have at most 25 significant bits, so float32 is exact: the mantissa of a power from 1/2 to
+// 2 is one of 24 bits.
+INLINE f32w near(f32w x, struct weighing w) {
+  const i32w kept = x >= w.lowest;
+  const f32w shifted = x * w.scale + INTEGER, whole = shifted - INTEGER;
+  // This difference has the same bits as that of the rounded product plus what its rounding lost,
+  // since both are one rounding of the exact difference.
+  const f32w p = power(__builtin_elementwise_fma(x, splatw(w.scale), -whole));
+  const i32w weight = (i32w)p + ((i32w)shifted << 23) + (int32_t)((uint32_t)(BITS - w.top) << 23);
+  return (f32w)(weight & kept);
 }
 
-// wide16 returns the weights of any 16 logits.
-INLINE f32x16 wide16(f32x16 x, struct weighing w) {
-  const i32x16 kept = x >= w.lowest;
-  x = __builtin_elementwise_min(__builtin_elementwise_max(x, splat16(-1e30f)), splat16(1e30f));
-  const f32x16 high = x * w.scale, low = fma16(x, splat16(w.scale), -high);
-  const f32x16 whole = __builtin_elementwise_roundeven(__builtin_elementwise_min(__builtin_elementwise_max(high, splat16(-0x1p24f)), splat16(0x1p24f)));
-  const f32x16 r = (high - whole) + low;
-  const f32x16 p = power16(__builtin_elementwise_min(__builtin_elementwise_max(r, splat16(-1)), splat16(1)));
-  const i32x16 shift = __builtin_elementwise_min(w.top - CONVERT(whole, i32x16), (i32x16){0} + 63);
-  const f32x16 weight = __builtin_elementwise_floor(p * 0x1p24f) * (f32x16)((127 + BITS - 24 - shift) << 23);
-  return (f32x16)((i32x16)__builtin_elementwise_floor(weight) & kept);
+// far is near for any logits.
+INLINE f32w far(f32w x, struct weighing w) {
+  const i32w kept = x >= w.lowest;
+  x = __builtin_elementwise_min(__builtin_elementwise_max(x, splatw(-1e30f)), splatw(1e30f));
+  const f32w high = x * w.scale, low = __builtin_elementwise_fma(x, splatw(w.scale), -high);
+  const f32w whole = __builtin_elementwise_roundeven(__builtin_elementwise_min(__builtin_elementwise_max(high, splatw(-0x1p24f)), splatw(0x1p24f)));
+  const f32w r = (high - whole) + low;
+  const f32w p = power(__builtin_elementwise_min(__builtin_elementwise_max(r, splatw(-1)), splatw(1)));
+  const i32w shift = __builtin_elementwise_min(w.top - CONVERT(whole, i32w), (i32w){0} + 63);
+  return (f32w)((i32w)(__builtin_elementwise_floor(p * 0x1p24f) * (f32w)((127 + BITS - 24 - shift) << 23)) & kept);
 }
 
-INLINE f32x16 weights16(f32x16 x, struct weighing w) { return w.wide ? wide16(x, w) : near16(x, w); }
+INLINE f32w unrounded(f32w x, struct weighing w) { return w.wide ? far(x, w) : near(x, w); }
 
-// pair64 has 16 values of a vector as float64.
+// whole8 has exact sums of weights: as integers where there is an instruction to convert weights to
+// them, which also rounds down, and otherwise as float64.
+#if LANES == 16
+typedef u64x8 whole8;
+#define ROUNDED(x) (x)
+#else
+typedef f64x8 whole8;
+#define ROUNDED(x) __builtin_elementwise_floor(x)
+#endif
+
+// pair64 has 16 weights, or sums of weights.
 struct pair64 {
-  f64x8 low, high;
+  whole8 low, high;
 };
 
-INLINE struct pair64 doubles(f32x16 x) {
-  return (struct pair64){CONVERT(__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7), f64x8),
-                         CONVERT(__builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15), f64x8)};
+INLINE struct pair64 exact(f32x16 x) {
+  return (struct pair64){CONVERT(__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7), whole8),
+                         CONVERT(__builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15), whole8)};
 }
+
+// rounded is exact for weights that are not rounded down yet.
+INLINE struct pair64 rounded(f32x16 x) { return exact(ROUNDED(x)); }
 
 // Sums of up to SUMMED weights, which are below 2^40, are exact in float64.
 #define SUMMED 65536
@@ -109,6 +142,11 @@ INLINE struct pair64 doubles(f32x16 x) {
 INLINE void add64(struct pair64 *s, struct pair64 x) {
   s->low += x.low;
   s->high += x.high;
+}
+
+// add_weights adds weights, rounded down.
+INLINE void add_weights(struct pair64 *s, f32w x) {
+  UNROLL for (int j = 0; j < WIDTH / 16; j++) add64(s, rounded(piece(x, j)));
 }
 
 // mask16 is a condition on each of 16 values.
@@ -127,8 +165,8 @@ INLINE mask16 between16(f32x16 x, float low, float high) { return (x >= low) & (
 // add64_if adds the values for which the condition holds.
 INLINE void add64_if(struct pair64 *s, struct pair64 x, mask16 mask) {
 #if LANES == 16
-  s->low = (f64x8)_mm512_mask_add_pd((__m512d)s->low, (__mmask8)mask, (__m512d)s->low, (__m512d)x.low);
-  s->high = (f64x8)_mm512_mask_add_pd((__m512d)s->high, (__mmask8)(mask >> 8), (__m512d)s->high, (__m512d)x.high);
+  s->low = (u64x8)_mm512_mask_add_epi64((__m512i)s->low, (__mmask8)mask, (__m512i)s->low, (__m512i)x.low);
+  s->high = (u64x8)_mm512_mask_add_epi64((__m512i)s->high, (__mmask8)(mask >> 8), (__m512i)s->high, (__m512i)x.high);
 #else
   s->low += (f64x8)((i64x8)x.low & CONVERT(__builtin_shufflevector(mask, mask, 0, 1, 2, 3, 4, 5, 6, 7), i64x8));
   s->high += (f64x8)((i64x8)x.high & CONVERT(__builtin_shufflevector(mask, mask, 8, 9, 10, 11, 12, 13, 14, 15), i64x8));
@@ -137,11 +175,11 @@ INLINE void add64_if(struct pair64 *s, struct pair64 x, mask16 mask) {
 
 INLINE uint64_t total64(struct pair64 s) { return __builtin_reduce_add(CONVERT(s.low + s.high, u64x8)); }
 
-// few16 returns fewer than 16 values at p, and -infinity for the others.
-INLINE f32x16 few16(const float *p, int64_t n) {
-  float last[16];
-  ROLLED for (int j = 0; j < 16; j++) last[j] = j < n ? p[j] : -__builtin_inff();
-  return LOAD(f32x16, last);
+// few returns fewer than WIDTH values at p, and -infinity for the others.
+INLINE f32w few(const float *p, int64_t n) {
+  float last[WIDTH];
+  ROLLED for (int j = 0; j < WIDTH; j++) last[j] = j < n ? p[j] : -__builtin_inff();
+  return LOAD(f32w, last);
 }
 
 // weigh computes the weights of logits and their sum.
@@ -153,16 +191,16 @@ void LEVEL(weigh)(struct weigh_args *a) {
     struct pair64 sum = {0};
     int64_t i = from;
     if (!a->out && !w.wide) {
-      for (; i + 16 <= to; i += 16) add64(&sum, doubles(near16(LOAD(f32x16, a->x + i), w)));
+      ROLLED for (; i + WIDTH <= to; i += WIDTH) add_weights(&sum, near(LOAD(f32w, a->x + i), w));
     }
-    ROLLED for (; i + 16 <= to; i += 16) {
-      const f32x16 x = weights16(LOAD(f32x16, a->x + i), w);
-      if (a->out) STORE(f32x16, a->out + i, x);
-      add64(&sum, doubles(x));
+    ROLLED for (; i + WIDTH <= to; i += WIDTH) {
+      const f32w x = unrounded(LOAD(f32w, a->x + i), w);
+      if (a->out) STORE(f32w, a->out + i, __builtin_elementwise_floor(x));
+      add_weights(&sum, x);
     }
     if (i < to) {
-      const f32x16 x = weights16(few16(a->x + i, to - i), w);
-      add64(&sum, doubles(x));
+      const f32w x = __builtin_elementwise_floor(unrounded(few(a->x + i, to - i), w));
+      add_weights(&sum, x);
       if (a->out) {
         ROLLED for (int j = 0; j < to - i; j++) a->out[i + j] = x[j];
       }
@@ -225,20 +263,17 @@ void LEVEL(bracket)(struct bracket_args *a) {
   const struct weighing w = weighing_of(a->scale, a->lowest, a->top);
   const float low = (float)a->low, high = (float)a->high;
   struct pair64 sum = {0}, above = {0};
-  int64_t count = 0, i = 0;
-  for (; i + 16 <= a->n; i += 16) {
-    const f32x16 x = LOAD(f32x16, a->x + i);
-    const struct pair64 weights = doubles(weights16(x, w));
-    add64(&sum, weights);
-    add64_if(&above, weights, above16(x, high));
-    count += list16(a->ids + count, a->values + count, i, x, between16(x, low, high));
-  }
-  if (i < a->n) {
-    const f32x16 x = few16(a->x + i, a->n - i);
-    const struct pair64 weights = doubles(weights16(x, w));
-    add64(&sum, weights);
-    add64_if(&above, weights, above16(x, high));
-    count += list16(a->ids + count, a->values + count, i, x, between16(x, low, high));
+  int64_t count = 0;
+  ROLLED for (int64_t i = 0; i < a->n; i += WIDTH) {
+    const f32w x = i + WIDTH <= a->n ? LOAD(f32w, a->x + i) : few(a->x + i, a->n - i);
+    const f32w all = unrounded(x, w);
+    UNROLL for (int j = 0; j < WIDTH / 16; j++) {
+      const f32x16 own = piece(x, j);
+      const struct pair64 weights = rounded(piece(all, j));
+      add64(&sum, weights);
+      add64_if(&above, weights, above16(own, high));
+      count += list16(a->ids + count, a->values + count, i + 16 * j, own, between16(own, low, high));
+    }
   }
   a->sum = total64(sum);
   a->above = total64(above);
@@ -253,7 +288,7 @@ void LEVEL(above)(struct above_args *a) {
     const int64_t to = from + SUMMED < a->n ? from + SUMMED : a->n;
     struct pair64 sum = {0};
     int64_t i = from;
-    for (; i + 16 <= to; i += 16) add64_if(&sum, doubles(LOAD(f32x16, a->weights + i)), above16(LOAD(f32x16, a->x + i), limit));
+    for (; i + 16 <= to; i += 16) add64_if(&sum, exact(LOAD(f32x16, a->weights + i)), above16(LOAD(f32x16, a->x + i), limit));
     a->sum += total64(sum);
     ROLLED for (; i < to; i++) a->sum += a->x[i] > limit ? (uint64_t)a->weights[i] : 0;
   }
