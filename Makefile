@@ -133,7 +133,7 @@ long: programs ## run all tests, including those that take minutes, such as kill
 
 .PHONY: chaos
 chaos: build ## kill, stop and disconnect workers, Redis and collectors for 3 minutes; SHORT=1 takes a minute, SEED=N repeats a run
-	$(GO) run ./systemtest/chaos $(if $(SEED),-seed $(SEED)) $(if $(SHORT),-rows 200 -for 25s -stop 8s)
+	$(GO) run ./systemtest/chaos $(if $(SEED),-seed $(SEED)) $(if $(SHORT),-rows 100 -for 25s -stop 8s)
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (30s)
