@@ -36,7 +36,7 @@ func MaxT(tests [][]Observation) []float64 {
 		highest := math.Inf(-1)
 		for rank, k := range slices.Backward(order) {
 			highest = max(highest, lost[k])
-			if highest >= f.observed[k]-rounding*float64(len(f.units)) {
+			if highest >= f.observed[k]-rounding*float64(f.units) {
 				reached[rank]++
 			}
 		}
@@ -52,19 +52,20 @@ func MaxT(tests [][]Observation) []float64 {
 
 // flips holds the differences of tests by unit, without units that do not differ.
 type flips struct {
-	units    [][]loss
-	observed []float64 // the loss of each test, as in draw
+	units    int          // their number
+	tests    [][]unitLoss // the losses of each test, in ascending order of units
+	observed []float64    // the loss of each test, as in draw
 }
 
-// loss is a unit's part of the loss of a test. The squares of all parts of a test sum to 1, which
-// makes the losses of tests comparable.
-type loss struct {
-	test int
+// unitLoss is a unit's part of the loss of a test. The squares of all parts of a test sum to 1,
+// which makes the losses of tests comparable.
+type unitLoss struct {
+	unit int
 	part float64
 }
 
 func newFlips(tests [][]Observation) *flips {
-	f := &flips{observed: make([]float64, len(tests))}
+	f := &flips{tests: make([][]unitLoss, len(tests)), observed: make([]float64, len(tests))}
 	at := map[string]int{}
 	for k, test := range tests {
 		squares := 0.0
@@ -77,14 +78,15 @@ func newFlips(tests [][]Observation) *flips {
 			}
 			i, known := at[o.Unit]
 			if !known {
-				i = len(f.units)
+				i = f.units
 				at[o.Unit] = i
-				f.units = append(f.units, nil)
+				f.units++
 			}
 			part := -o.Difference / math.Sqrt(squares)
-			f.units[i] = append(f.units[i], loss{k, part})
+			f.tests[k] = append(f.tests[k], unitLoss{i, part})
 			f.observed[k] += part
 		}
+		slices.SortStableFunc(f.tests[k], func(a, b unitLoss) int { return cmp.Compare(a.unit, b.unit) })
 	}
 	return f
 }
@@ -96,14 +98,14 @@ const exhaustive = 13
 // observed one. It returns their number.
 func (f *flips) draw(visit func(lost []float64)) int {
 	lost := make([]float64, len(f.observed))
-	signs := make([]uint64, (len(f.units)+63)/64) // a bit for each unit: whether it has the other sign
-	if len(f.units) <= exhaustive {
-		for i := range 1 << len(f.units) {
+	signs := make([]uint64, (f.units+63)/64) // a bit for each unit: whether it has the other sign
+	if f.units <= exhaustive {
+		for i := range 1 << f.units {
 			copy(signs, []uint64{uint64(i)}) //nolint:gosec // not negative
 			f.sum(lost, signs)
 			visit(lost)
 		}
-		return 1 << len(f.units)
+		return 1 << f.units
 	}
 	random := rand.New(rand.NewPCG(1, 0)) //nolint:gosec // a simulation
 	visit(f.observed)
@@ -118,11 +120,12 @@ func (f *flips) draw(visit func(lost []float64)) int {
 }
 
 func (f *flips) sum(lost []float64, signs []uint64) {
-	clear(lost)
-	for i, unit := range f.units {
-		sign := 1 - 2*float64(signs[i/64]>>(i%64)&1)
-		for _, l := range unit {
-			lost[l.test] += sign * l.part
+	for k, test := range f.tests {
+		sum := 0.0
+		for _, l := range test {
+			sign := signs[l.unit/64] >> (l.unit % 64) << 63
+			sum += math.Float64frombits(math.Float64bits(l.part) ^ sign)
 		}
+		lost[k] = sum
 	}
 }
