@@ -211,8 +211,10 @@ func tileOfChoices(rows, used, experts, from int) int {
 		return choicesTile
 	case choices <= experts:
 		return 2
-	default:
+	case choices <= 2*experts:
 		return 4
+	default:
+		return 8
 	}
 }
 
