@@ -83,7 +83,11 @@ func (p *portable) makePages(gguf.Type) error { return nil }
 func (p *portable) pageSources(gguf.Type) ([]Source, error) { return nil, nil }
 
 func (p *portable) sizes(w *weight) weightSizes {
-	return weightSizes{stored: w.fileBytes(), scratch: scratchFor(w, scratchRows, maxScratch)}
+	rows, limit := scratchRows, maxScratch
+	if w.matrices > 1 { // more choices per expert fill tiles better
+		rows, limit = 4*scratchRows, 3*maxScratch
+	}
+	return weightSizes{stored: w.fileBytes(), scratch: scratchFor(w, rows, limit)}
 }
 
 func (p *portable) reserveActivations(int, int) error { return nil }
