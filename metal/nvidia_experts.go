@@ -17,9 +17,9 @@ type nvidiaExperts struct {
 // The argument structs of choose.h, choose.cu and experts.h.
 type (
 	nvidiaRouteArgs struct {
-		n, experts, rows, used, xStride, dstStride uint32
-		sigmoid, normalise, biased, scaled         uint32
-		scale                                      float32
+		n, experts, rows, used, xStride, dstStride, logitsStride uint32
+		sigmoid, normalise, biased, scaled                       uint32
+		scale                                                    float32
 	}
 	rowRouteArgs struct {
 		n, experts, normThreads uint32
@@ -165,8 +165,8 @@ func choiceBytes(shape compute.RouteShape) int { return 8 * shape.Experts }
 func (o *route) args(rows int) nvidiaRouteArgs {
 	a := nvidiaRouteArgs{
 		n: uint32(weightOf(o.router).in), experts: uint32(o.shape.Experts), rows: uint32(rows), used: uint32(o.shape.Used),
-		xStride: uint32(o.x.Stride), dstStride: uint32(o.dst.Stride), sigmoid: flag(o.shape.Gating == compute.GatingSigmoid),
-		normalise: flag(o.shape.Normalise), biased: flag(o.bias != nil), scaled: flag(o.shape.Scaled), scale: o.shape.Scale,
+		xStride: uint32(o.x.Stride), dstStride: uint32(o.dst.Stride), logitsStride: uint32(o.shape.Experts),
+		sigmoid: flag(o.shape.Gating == compute.GatingSigmoid), normalise: flag(o.shape.Normalise), biased: flag(o.bias != nil), scaled: flag(o.shape.Scaled), scale: o.shape.Scale,
 	}
 	if o.shape.BiasLogits {
 		a.biased *= 2

@@ -39,7 +39,7 @@ type (
 // share a dispatch. The first dispatch also computes the prior operation, if there is one.
 func (o *product) nvidia(n *nvidia) {
 	if w, ok := narrowFloats(o); ok {
-		a := nvidiaRouteArgs{n: uint32(w.in), experts: uint32(w.out), rows: uint32(o.dst.Rows), xStride: uint32(o.x.Stride)}
+		a := nvidiaRouteArgs{n: uint32(w.in), experts: uint32(w.out), rows: uint32(o.dst.Rows), xStride: uint32(o.x.Stride), logitsStride: uint32(o.dst.Stride)}
 		n.routeLogits(o.name(), Binding{Buffer: w.buffer}, at(o.x), into(o.dst), &a)
 		return
 	}
@@ -66,7 +66,7 @@ func (o *product) nvidia(n *nvidia) {
 func narrowFloats(o *product) (*weight, bool) {
 	const rows = 16
 	w, ok := o.weights[0].(*weight)
-	return w, ok && len(o.weights) == 1 && w.kind == gguf.TypeF32 && w.matrices == 1 && w.out <= rows && !o.add && o.prior == nil && o.dst.Stride == w.out
+	return w, ok && len(o.weights) == 1 && w.kind == gguf.TypeF32 && w.matrices == 1 && w.out <= rows && !o.add && o.prior == nil
 }
 
 // product records the product of up to three packed weights of the type of w, which is the first of

@@ -61,7 +61,7 @@ __device__ inline void route_logits(const float* router, const float* x, float* 
     UNROLL for (int i = 0; i < (each > 0 ? each : 1); i++) {
         uint value = each > 0 ? lane * each + i : lane * all / 32, r = value / E, e = value % E;
         bool writes = each > 0 || lane % (32 / (each > 0 ? 32 : all)) == 0;
-        if (writes && row + r < args.rows && expert + e < args.experts) logits[ulong(row + r) * args.experts + expert + e] = sums[i];
+        if (writes && row + r < args.rows && expert + e < args.experts) logits[ulong(row + r) * args.logits_stride + expert + e] = sums[i];
     }
 }
 

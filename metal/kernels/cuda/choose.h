@@ -8,6 +8,7 @@ struct RouteArgs {
     uint used;      // experts per row
     uint x_stride;
     uint dst_stride;
+    uint logits_stride; // of route_few and route_many
     uint sigmoid;   // 1 for sigmoid, 0 for softmax
     uint normalise;
     uint biased;    // 1 if a bias is added to the probabilities for the choice, 2 if it is added to the logits
