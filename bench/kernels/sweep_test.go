@@ -102,7 +102,7 @@ func TestSweep(t *testing.T) {
 		require.LessOrEqual(t, c.Microseconds, list[i].Default)
 	}
 	require.Equal(t, map[string]int{
-		metal.Product: 4, metal.GatedProduct: 4, metal.Absorb: 2, metal.GatedExperts: 3, metal.ExpertsAdd: 1, metal.Attention: 1,
+		metal.Product: 4, metal.GatedProduct: 4, metal.Absorb: 2, metal.GatedExperts: 4, metal.ExpertsAdd: 1, metal.Attention: 1,
 		metal.ProductTile: 1, metal.GatedTile: 1, metal.ExpertGatedTile: 1, metal.ExpertDownTile: 1, metal.AttentionTile: 1,
 	}, count)
 	var text, table bytes.Buffer
