@@ -24,7 +24,7 @@ var kernelArguments = map[string]any{
 	"store.metal LatentsArgs": latentsArgs{}, "store.metal RopeStoreArgs": ropeStoreArgs{}, "store.metal ShortConvArgs": shortConvArgs{}, "tiles.metal TileArgs": tileArgs{},
 
 	"activations.h LatentArgs": latentArgs{}, "activations.h LatentsArgs": nvidiaLatentsArgs{}, "activations.h NormArgs": normArgs{},
-	"activations.h QuantiseArgs": quantiseArgs{}, "activations.h RotateArgs": rotateArgs{}, "attention.cu AttentionArgs": nvidiaAttentionArgs{},
+	"activations.h QuantiseArgs": quantiseArgs{}, "activations.h RotateArgs": rotateArgs{}, "attend.h AttentionArgs": nvidiaAttentionArgs{},
 	"choose.h RouteArgs": nvidiaRouteArgs{}, "choose.cu RowRouteArgs": rowRouteArgs{}, "choose.cu NormRouteArgs": normRouteArgs{}, "store.cu RopeStoreArgs": ropeStoreArgs{}, "top.cu TopArgs": nvidiaTopArgs{},
 	"experts.h ExpertsArgs": packedExpertsArgs{}, "experts.h GroupArgs": choicesArgs{}, "experts.h RowExpertsArgs": rowExpertsArgs{},
 	"experts.h RowGatedExpertsArgs": rowGatedArgs{}, "experts.h WeighArgs": weighChoicesArgs{}, "pack.h EmbedArgs": packedArgs{}, "pack.h PackArgs": packArgs{},

@@ -76,18 +76,23 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 			return nil, err
 		}
 	}
-	return c, b.reserve(splitsFor(shape, b.positions))
+	return c, b.reserve(b.recorder.splitBytes(shape, b.positions))
 }
 
-// splitsFor returns the bytes of scratch memory for split attention. positions is the maximum
-// length of a sequence; 0 if it is not known.
-func splitsFor(shape compute.CacheShape, positions int) int {
+// splitBytes implements recorder.
+func (p *portable) splitBytes(shape compute.CacheShape, positions int) int {
+	return splitsFor(shape, positions, splitKeys, 256, maxSplitBytes)
+}
+
+// splitsFor returns the bytes of scratch memory for attention in splits of keys positions, if limit
+// allows it. rowsAndHeads is the product of the numbers of rows and of heads for which there is
+// room. positions is the maximum length of a sequence; 0 if it is not known.
+func splitsFor(shape compute.CacheShape, positions, keys, rowsAndHeads, limit int) int {
 	if slots := shape.Pages * shape.PageSize; positions == 0 || positions > slots {
 		positions = slots
 	}
-	const rowsAndHeads = 256 // product of the numbers of rows and of heads for which there is room
-	splits, cols := (positions+splitKeys-1)/splitKeys, max(shape.KeyCols, shape.ValueCols)
-	return min(maxSplitBytes, rowsAndHeads*splits*(cols+2)*4)
+	splits, cols := (positions+keys-1)/keys, max(shape.KeyCols, shape.ValueCols)
+	return min(limit, rowsAndHeads*splits*(cols+2)*4)
 }
 
 // pages makes one buffer per layer. Each buffer has room for the given number of slots. A slot

@@ -18,6 +18,10 @@ type nvidiaAttention struct {
 type attentionKernels struct {
 	whole, split [len(attentionValues)]Pipeline
 	join         Pipeline
+	// latent and latentSplit are the kernels of latent_attention.cu. latents reports whether the
+	// device runs them on pages of this type.
+	latents             bool
+	latent, latentSplit Pipeline
 }
 
 var attentionValues = [...]int{64, 128, 256, 512}
@@ -44,7 +48,11 @@ func (n *nvidia) pageSources(pages gguf.Type) ([]Source, error) {
 		return nil, nil
 	}
 	src, err := attentionSource(pages)
-	return []Source{src}, err
+	if err != nil || !n.latentPages(pages) {
+		return []Source{src}, err
+	}
+	latent, err := nvidiaSource(latentFile)
+	return []Source{src, latent}, err
 }
 
 func (n *nvidia) makePages(pages gguf.Type) error {
@@ -62,6 +70,12 @@ func (n *nvidia) makePages(pages gguf.Type) error {
 	}
 	if err := makePipelines(n.device, n.mode, src, pipelines); err != nil {
 		return err
+	}
+	if k.latents = n.latentPages(pages); k.latents {
+		latents := map[string]*Pipeline{"latent_attention": &k.latent, "latent_attention_split": &k.latentSplit}
+		if err := makeFilePipelines(n.device, n.mode, latentFile, latents); err != nil {
+			return err
+		}
 	}
 	n.ofPages[pages] = k
 	return nil
@@ -94,12 +108,12 @@ func attentionBytes(shape *compute.AttentionShape) int {
 	return bytes
 }
 
-// splitRange is a range of splits of attention.
-type splitRange struct{ first, count int }
+// splitRange is a range of splits of attention, of which each threadgroup computes some.
+type splitRange struct{ first, count, each int }
 
-// splitsOf returns the splits of the rows if few tiles are to be computed, each split by its own
-// threadgroup. The range is empty if a threadgroup computes all splits of a tile, or if another
-// kernel computes the attention.
+// splitsOf returns the splits of the rows if few tiles are to be computed, whose splits are divided
+// among threadgroups. The range is empty if a threadgroup computes all splits of a tile, or if
+// another kernel computes the attention.
 func (n *nvidia) splitsOf(o *attention) splitRange {
 	if !n.computesAttention(o) {
 		return splitRange{}
@@ -108,16 +122,25 @@ func (n *nvidia) splitsOf(o *attention) splitRange {
 	positions := n.batch.Positions[:rows]
 	first := shape.First(int(slices.Min(positions))) / nvidiaSplitKeys
 	count := int(slices.Max(positions))/nvidiaSplitKeys + 1 - first
-	if count == 1 || n.countPairTiles(shape.Heads/shape.KVHeads, 0, attentionPairs)*shape.KVHeads >= busyTiles ||
-		rows*shape.Heads*count*(shape.ValueDim+partHeader)*4 > n.scratch.bytes {
+	latents, pairs, busy := n.attendsLatents(o), attentionPairs, busyTiles
+	if latents {
+		pairs, busy = latentPairs, busyLatentTiles
+	}
+	tiles := n.countPairTiles(shape.Heads/shape.KVHeads, 0, pairs) * shape.KVHeads
+	if count == 1 || tiles >= busy || rows*shape.Heads*count*(shape.ValueDim+partHeader)*4 > n.scratch.bytes {
 		return splitRange{}
 	}
-	return splitRange{first, count}
+	each := 1
+	if latents {
+		groups := max(latentWave/tiles, 1)
+		each = (count + groups - 1) / groups
+	}
+	return splitRange{first, count, each}
 }
 
 type nvidiaAttentionArgs struct {
 	attentionArgs
-	first, quantised uint32
+	first, quantised, each uint32
 }
 
 // latent reports whether values are the leading values of keys, as in MLA. An Expand then reads the
@@ -131,19 +154,23 @@ func (o *attention) nvidia(n *nvidia) {
 		o.portable(n.general)
 		return
 	}
-	shape, kernels := &o.shape, n.ofPages[o.cache.shape.Type]
+	shape, kernels, splits := &o.shape, n.ofPages[o.cache.shape.Type], n.splitsOf(o)
 	i, _ := valuesIndex(shape.ValueDim)
-	tiles, count := n.pairTiles(shape.Heads/shape.KVHeads, 0, attentionPairs)
-	splits, p := n.splitsOf(o), kernels.whole[i]
-	if splits.count > 0 {
-		p = kernels.split[i]
+	whole, split, pairs, memory := kernels.whole[i], kernels.split[i], attentionPairs, attentionBytes(shape)
+	if n.attendsLatents(o) {
+		whole, split, pairs, memory = kernels.latent, kernels.latentSplit, n.latentTile(o, splits), latentBytes(shape)
 	}
-	a := nvidiaAttentionArgs{attentionArgs: o.args(), first: uint32(splits.first)}
+	tiles, count := n.pairTiles(shape.Heads/shape.KVHeads, 0, pairs)
+	p, groups := whole, 0
+	if splits.count > 0 {
+		p, groups = split, (splits.count+splits.each-1)/splits.each
+	}
+	a := nvidiaAttentionArgs{attentionArgs: o.args(), first: uint32(splits.first), each: uint32(splits.each)}
 	a.splits = uint32(splits.count)
 	dst := into(o.dst)
 	packed := n.result(&o.fusion, &a.quantised, quantisedRows(o.dst, shape.Heads*shape.ValueDim, 1))
 	in, sinks := n.stored(o.cache, o.layer), bind(shape.Sinks, at(o.q))
-	record(n.step, "attention", p, grid{x: count, y: shape.KVHeads, z: splits.count, simdgroups: attentionWarps, shared: attentionBytes(shape)}, &a,
+	record(n.step, "attention", p, grid{x: count, y: shape.KVHeads, z: groups, simdgroups: attentionWarps, shared: memory}, &a,
 		at(o.q), in.keys, in.values, in.slots, n.tables, tiles, sinks, n.scratch.write(), dst, packed)
 	if splits.count > 0 && !o.continued {
 		const simdgroups = 2

@@ -62,7 +62,7 @@ func (p *plan) Rope(dims, positions int) {
 func (p *plan) Cache(shape compute.CacheShape) {
 	addType(&p.pageTypes, shape.Type)
 	shape.Pages = max(shape.Pages, (p.positions+shape.PageSize-1)/shape.PageSize)
-	p.scratch = max(p.scratch, splitsFor(shape, p.positions))
+	p.scratch = max(p.scratch, p.recorder.splitBytes(shape, p.positions))
 }
 
 // States implements compute.Plan.

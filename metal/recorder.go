@@ -19,6 +19,9 @@ type recorder interface {
 	// sources returns the sources of the kernels for weights of a type that are not compiled yet
 	// when a backend has started.
 	sources(t gguf.Type) ([]Source, error)
+	// splitBytes returns the bytes of scratch memory for the splits of attention. positions is the
+	// maximum length of a sequence; 0 if it is not known.
+	splitBytes(shape compute.CacheShape, positions int) int
 	// makePages makes the pipelines of the recorder's kernels for KV pages of a type.
 	makePages(t gguf.Type) error
 	// pageSources returns the sources of these kernels.

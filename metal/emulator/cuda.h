@@ -202,6 +202,20 @@ inline void multiply_bfloats(float* c, uint a0, uint a1, uint a2, uint a3, uint 
     multiply_tiles(c, a0, a1, a2, a3, b0, b1, bfloat, file, line);
 }
 
+inline void read_matrices(uint (&to)[4], const void* row, INGOT_SITE) {
+    char(*slots)[16] = ingot::meet(row, file, line);
+    uint lane = ingot::self().lane;
+    for (uint i = 0; i < 4; i++) __builtin_memcpy(to + i, ingot::shown<const uint*>(slots, 8 * i + lane / 4) + lane % 4, 4);
+}
+inline void read_columns(uint (&to)[4], const void* row, INGOT_SITE) {
+    char(*slots)[16] = ingot::meet(row, file, line);
+    uint lane = ingot::self().lane, q = lane % 4;
+    for (uint i = 0; i < 4; i++) {
+        const ushort* rows[2] = {ingot::shown<const ushort*>(slots, 8 * i + 2 * q), ingot::shown<const ushort*>(slots, 8 * i + 2 * q + 1)};
+        to[i] = rows[0][lane / 4] | uint(rows[1][lane / 4]) << 16;
+    }
+}
+
 inline void start_next() {}
 inline void wait_for_previous(bool = true) {}
 inline void prefetch(const void*, uint, uint, uint) {}

@@ -7,39 +7,9 @@
 // product depends on no other row. A split has a largest score m, the sum l of the weights
 // exp(score-m), and the weighted sum of the values. Splits are joined in order: by the threadgroup
 // that computed them, or from memory by attention_join, with the same arithmetic.
-#include "activations.h"
-#include "cachepages.h"
-#include "join.h"
-
-struct AttentionArgs {
-    uint heads;
-    uint kv_heads;
-    uint key_dim;     // a multiple of 8
-    uint value_dim;   // a multiple of 8
-    uint q_stride;
-    uint dst_stride;
-    uint page_size;
-    uint latent;      // 1 if values are the leading values of keys, as in MLA
-    uint splits;      // splits per row and head that are stored in memory, if each has a threadgroup
-    float scale;
-    uint window;      // maximum number of positions to which a row attends; 0 for all
-    uint sinks;       // 1 if each query head has a sink: a score that is part of the softmax and has no value
-    uint first;       // the first split that is stored in memory
-    uint quantised;   // 1 if the results are also written as activations
-};
-
-// PairTile describes count pairs of a sequence, beginning with pair first. row is the first row of
-// the sequence.
-struct PairTile {
-    uint row, first, count;
-};
+#include "attend.h"
 
 enum { pairs = ATTENTION_PAIRS, warps = ATTENTION_WARPS, score_stride = split_keys + 4, weight_stride = split_keys + 8 };
-
-// query_stride returns the number of float16 values from one query to the next in shared memory.
-// Neighbouring queries are in different banks. padded is the number of values of a query, rounded
-// up to a multiple of 32.
-__device__ inline uint query_stride(uint padded) { return padded + (padded / 32 % 2 == 0 ? 32 : 0); }
 
 // warm reads count rows of a page into the multiprocessor's cache while the previous kernel still
 // runs. This step must not write these rows, because the cache would retain their former contents.
@@ -176,17 +146,9 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
                 uint p = split + 4 * lane + i;
                 s[i] = p <= position[h] && p >= from[h] ? s[i] * args.scale : lowest();
             }
-            float most = fmaxf(fmaxf(s[0], s[1]), fmaxf(s[2], s[3]));
-            UNROLL for (uint k = 16; k > 0; k /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, k));
-            uint w[2] = {0, 0};
-            if (most > lowest()) {
-                w[0] = two_halves(expf(s[0] - most), expf(s[1] - most));
-                w[1] = two_halves(expf(s[2] - most), expf(s[3] - most));
-            }
-            float sum = half_float(w[0] & 0xffff) + half_float(w[0] >> 16) + (half_float(w[1] & 0xffff) + half_float(w[1] >> 16));
-            UNROLL for (uint k = 16; k > 0; k /= 2) sum += __shfl_xor_sync(~0u, sum, k);
-            *(uint2*)(weights + pair * weight_stride + 4 * lane) = make_uint2(w[0], w[1]);
-            if (lane == 0) split_m[pair] = most, split_l[pair] = sum;
+            Weights w = weigh(s);
+            *(uint2*)(weights + pair * weight_stride + 4 * lane) = w.halves;
+            if (lane == 0) split_m[pair] = w.most, split_l[pair] = w.sum;
         }
         __syncthreads();
 

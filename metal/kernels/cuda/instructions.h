@@ -70,6 +70,19 @@ __device__ inline void multiply_halves(float* c, uint a0, uint a1, uint a2, uint
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
+// read_matrices reads four matrices of 8 by 8 values of float16 from shared memory. A lane passes
+// the address of row lane%8 of matrix lane/8. Lane 4r+q receives values 2q and 2q+1 of row r of
+// each matrix. read_columns does the same with columns: the lane receives values 2q and 2q+1 of
+// column r. A warp calls them.
+__device__ inline void read_matrices(uint (&to)[4], const void* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3},[%4];"
+        : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(uint(__cvta_generic_to_shared(row))) : "memory");
+}
+__device__ inline void read_columns(uint (&to)[4], const void* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3},[%4];"
+        : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(uint(__cvta_generic_to_shared(row))) : "memory");
+}
+
 // start_next lets the kernel after this one start. It starts when all threadgroups have called
 // start_next or have ended.
 __device__ inline void start_next() {
