@@ -89,6 +89,7 @@ struct Worker {
     Races* races;
 #endif
     uint32_t ready;  // number of fibres whose stacks are set up
+    bool inOrder;    // each lane switches to the next one; see following
     uint64_t random;
     Fibre fibres[maxThreads];
     Simdgroup simdgroups[maxThreads / lanes];
@@ -132,9 +133,18 @@ inline Fibre& self() { return *owner((uintptr_t)__builtin_frame_address(0)); }
 
 inline Lane lane(const Fibre& f) { return {(uint16_t)f.tid, f.barriers, f.simdBarriers}; }
 
+// following returns the stack that continues when a fibre stops: the stack of the next lane, or
+// that of advance, if the fibre is the last lane, if the order is shuffled, or if advance examines
+// what each fibre did.
+__attribute__((noinline)) static void* following(Fibre& f) {
+    const Worker& w = *f.worker;
+    const Fibre& next = (&f)[1];
+    return w.inOrder && f.lane + 1 < lanes && next.state == Ready ? next.sp : w.sp;
+}
+
 inline void wait(Fibre& f, State state, const char* file, int line) {
     f.state = state, f.file = file, f.line = line;
-    ingot_switch(&f.sp, f.worker->sp);
+    ingot_switch(&f.sp, following(f));
 }
 
 // fault records the message of the launch's first fault. After a fault, no further threadgroup
@@ -161,7 +171,7 @@ static void fibreMain() {
     for (;;) {
         f.worker->call(f);
         f.state = Done;
-        ingot_switch(&f.sp, f.worker->sp);
+        ingot_switch(&f.sp, following(f));
     }
 }
 
@@ -193,10 +203,10 @@ static void describe(char* text, size_t size, const Fibre& f) {
     }
 }
 
-// stopped is called when a fibre has stopped. It returns false if the fibre has faulted or has a
-// race.
+// stopped is called when a fibre has stopped, and with it those to which it switched. It returns
+// false if a fibre has faulted or has a race.
 static bool stopped(Worker& w, Fibre& f) {
-    if (f.state == Faulted) return false;
+    if (__atomic_load_n(&w.launch->failed, __ATOMIC_RELAXED)) return false;
 #if defined(INGOT_DEBUG)
     w.races->examine(w.shared, lane(f));
     if (w.races->first != Races::noThread) {
@@ -338,6 +348,9 @@ INGOT_EXPORT void ingot_run(ingot::Launch* l, uint32_t entry, ingot::Worker* wor
     Worker& w = *worker;
     w.launch = l;
     w.call = entries[entry].call;
+#if !defined(INGOT_DEBUG)
+    w.inOrder = !l->seed;
+#endif
     for (; w.ready < l->threads; w.ready++) setUp(w, w.ready);
     uint64_t count = (uint64_t)l->groups[0] * l->groups[1] * l->groups[2];
     while (!__atomic_load_n(&l->failed, __ATOMIC_ACQUIRE)) {
