@@ -8,7 +8,7 @@ import (
 // numerics is the version of the program's arithmetic. It changes with every change of the program
 // that can change the tokens of an answer: the order of sums, the formats in which intermediate
 // values are stored, or how tokens are sampled.
-const numerics = "3"
+const numerics = "4"
 
 // arithmetic returns Info.Arithmetic: parts separated by slashes.
 func (e *Engine) arithmetic() string {

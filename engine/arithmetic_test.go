@@ -40,7 +40,7 @@ func TestEqualArithmeticGivesEqualBits(t *testing.T) {
 				got := fmt.Sprint(done.PromptLogprobs, done.Choices[0].Logprobs)
 				name := e.Info().Arithmetic
 				require.NoError(t, e.Close())
-				want := "3/cpu"
+				want := "4/cpu"
 				if set.Name == "portable" || set.Name == "neon" {
 					want += "-" + set.Name
 				}

@@ -24,7 +24,7 @@ type Info struct {
 	// Arithmetic names everything besides the model file that can change an answer that fits into
 	// the context: the version of the program's arithmetic, the backend's Arithmetic, the type of
 	// the KV cache and, for a model with two sets of RoPE factors, the set. An example is
-	// "3/cpu/f16". Engines with the same model file and Arithmetic give the same answers, except
+	// "4/cpu/f16". Engines with the same model file and Arithmetic give the same answers, except
 	// those that end at the end of a Context.
 	Arithmetic   string
 	Recommended  generation.Recommended // the defaults of requests that set no sampling option; zero without Options.Recommended

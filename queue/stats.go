@@ -52,7 +52,7 @@ type Origin struct {
 	Alias string `json:"-"`
 }
 
-// Fingerprint returns OpenAI's system_fingerprint, such as "fp_c4d04f92bf1d_3-cpu-f16-4096": model
+// Fingerprint returns OpenAI's system_fingerprint, such as "fp_c4d04f92bf1d_4-cpu-f16-4096": model
 // file, arithmetic and context, and a checksum of Sampling if there is one. Equal requests with
 // equal seeds and fingerprints get the same tokens.
 func (o Origin) Fingerprint() string {

@@ -113,7 +113,7 @@ func TestResultsNameTheArithmetic(t *testing.T) {
 		} `json:"stats"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &line))
-	require.Regexp(t, `^3/cpu(-neon|-portable)?/q8_0$`, line.Stats.Arithmetic)
+	require.Regexp(t, `^4/cpu(-neon|-portable)?/q8_0$`, line.Stats.Arithmetic)
 	require.Equal(t, 128, line.Stats.Context)
-	require.Regexp(t, `^fp_`+line.Stats.SHA[:12]+`_3-cpu(-neon|-portable)?-q8_0-128$`, line.Response.Body.Fingerprint)
+	require.Regexp(t, `^fp_`+line.Stats.SHA[:12]+`_4-cpu(-neon|-portable)?-q8_0-128$`, line.Response.Body.Fingerprint)
 }

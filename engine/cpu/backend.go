@@ -2,9 +2,9 @@
 // and it runs on machines without a GPU.
 //
 // Weights are packed once and stay quantised. Activations are quantised in blocks to 16 or, with
-// compute.Fast, 8 bits, once for all products of an operation. Every product reads a weight once
-// for all rows of the step. The bits of a value depend on its row alone, not on the other rows and
-// not on the number of threads.
+// compute.Fast, 8 bits, once for all products of an operation; for F16 and BF16 weights, to 15 bits
+// and a sign in both precisions. Every product reads a weight once for all rows of the step. The
+// bits of a value depend on its row alone, not on the other rows and not on the number of threads.
 package cpu
 
 import (

@@ -117,9 +117,7 @@ func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight, act c
 	g, u, t := gate.(*weight), up.(*weight), &s.gated
 	t.begin(x, dst, act)
 	t.addRows(dst, x, g.in)
-	if !g.takesFloats || !u.takesFloats {
-		s.quantise(x, dst.Rows, 1, g.in, g.in)
-	}
+	s.quantise(g.form|u.form, x, dst.Rows, 1, g.in, g.in)
 	t.addPair(g, u, 0, 0, dst.Rows)
 	t.run()
 }

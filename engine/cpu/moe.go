@@ -118,13 +118,11 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	used, n := routing.Cols/2, gate.in
 	by := &s.experts.grouping
 	by.group(routing, gate.matrices)
-	floats := gate.takesFloats && up.takesFloats
+	forms := gate.form | up.form
 	if e.SharedGate != nil {
-		floats = floats && e.SharedGate.(*weight).takesFloats && e.SharedUp.(*weight).takesFloats
+		forms |= e.SharedGate.(*weight).form | e.SharedUp.(*weight).form
 	}
-	if !floats {
-		s.quantise(x, dst.Rows, 1, n, n)
-	}
+	s.quantise(forms, x, dst.Rows, 1, n, n)
 
 	t.begin(x, dst, e.Activation)
 	gateBias, upBias := vectorOf(e.GateBias), vectorOf(e.UpBias)
@@ -185,9 +183,11 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 			t.factors = append(t.factors, 1)
 		}
 	}
-	if !down.takesFloats || t.shared != nil && !t.shared.takesFloats {
-		s.quantise(h, dst.Rows, 1, width, width)
+	forms := down.form
+	if t.shared != nil {
+		forms |= t.shared.form
 	}
+	s.quantise(forms, h, dst.Rows, 1, width, width)
 	t.cut = s.cut(down, down.groups, len(t.at)*work(down, down.groups, 1)) // estimate: a matrix per operand
 	s.pool.do(t, t.cut.parts())
 }

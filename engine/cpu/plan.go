@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
@@ -11,7 +12,8 @@ import (
 // plan implements compute.Plan.
 type plan struct {
 	threads        int
-	blockBytes     int64 // size of a block of quantised activations
+	blockBytes     int64        // size of a block that Products.Quantise writes
+	forms          kernels.Form // forms of activations that the weights take
 	weights, steps int64
 	blocks         int64 // maximum number of blocks of quantised activations
 	positions      int   // maximum positions of a sequence
@@ -32,6 +34,7 @@ func (p *plan) Weight(t gguf.Tensor) error {
 		return nil
 	}
 	groups := (shape.Out + kernels.GroupRows - 1) / kernels.GroupRows
+	p.forms |= kernels.FormOf(t.Type, shape.In)
 	p.weights += int64(shape.Matrices) * int64(groups) * int64(kernels.GroupBytes(t.Type, shape.In))
 	return nil
 }
@@ -75,7 +78,13 @@ func (p *plan) States(s compute.StateShape) {
 // exist twice, for the same reason.
 func (p *plan) Bytes() (weights, steps int64) {
 	threads := int64(p.threads)
-	steps = p.steps + 2*p.blocks*p.blockBytes
+	steps = p.steps
+	if p.forms&kernels.Blocks != 0 {
+		steps += 2 * p.blocks * p.blockBytes
+	}
+	if p.forms&kernels.Words != 0 {
+		steps += 2 * p.blocks * int64(unsafe.Sizeof(kernels.WordBlock{}))
+	}
 	scores := 4 * int64(max(maxScores, minQueries*scoreStride(p.positions))+maxQueries*16)
 	tile := 2 * 4 * int64(gatedRows*gatedGroups*kernels.GroupRows)
 	return p.weights, steps + 2*threads*(scores+tile)

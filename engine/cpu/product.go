@@ -7,13 +7,13 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
-// operands are the input rows of a product and the positions of their results. Products of float
-// weights read their input in x at inFloats. Products of quantised weights read the step's
-// quantised activations at inBlocks.
+// operands are the input rows of a product and the positions of their results. Products that take
+// floats read their input in x at inFloats. Other products read the step's quantised activations of
+// their form at inBlocks.
 type operands struct {
 	x, out   []float32
 	inFloats []int64   // index in the slice x where each row starts
-	inBlocks []int64   // index of each row's first block in the step's quantised activations
+	inBlocks []int64   // index of each row's first block in the step's quantised activations of any form
 	at       []int64   // index in the slice out where each row's results start
 	factors  []float32 // a factor for each row's results, which are added to out; empty to write the results
 }
@@ -47,9 +47,12 @@ func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operand
 	a.W = w.group(matrix, group)
 	a.Groups, a.Blocks = int64(groups), int64(w.units())
 	in := o.inBlocks
-	if w.takesFloats {
+	switch w.form {
+	case kernels.Floats:
 		in, a.X = o.inFloats, unsafe.Pointer(&o.x[0])
-	} else {
+	case kernels.Words:
+		a.X = unsafe.Pointer(&s.words[0])
+	default:
 		a.X = unsafe.Pointer(&s.blocks[0])
 	}
 	a.Out = &out[0]
@@ -202,18 +205,17 @@ func (s *step) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
 	p.run(dst.Rows)
 }
 
-// beginProduct starts a product of the rows of x with weights. It quantises the rows if one of the
-// weights is quantised.
+// beginProduct starts a product of the rows of x with weights. It quantises the rows to the forms
+// that the weights take.
 func (s *step) beginProduct(dst, x compute.Tensor, ws ...compute.Weight) *product {
 	p, n := &s.product, ws[0].(*weight).in
 	p.begin(x, dst)
 	p.addRows(dst, x, n)
+	var forms kernels.Form
 	for _, w := range ws {
-		if !w.(*weight).takesFloats {
-			s.quantise(x, dst.Rows, 1, n, n)
-			break
-		}
+		forms |= w.(*weight).form
 	}
+	s.quantise(forms, x, dst.Rows, 1, n, n)
 	return p
 }
 
@@ -228,9 +230,7 @@ func (s *step) heads(dst, x compute.Tensor, w *weight, outStride, inStride int) 
 		}
 		p.addMatrix(w, head, head*dst.Rows, (head+1)*dst.Rows, 0)
 	}
-	if !w.takesFloats {
-		s.quantise(x, dst.Rows, w.matrices, w.in, inStride)
-	}
+	s.quantise(w.form, x, dst.Rows, w.matrices, w.in, inStride)
 	p.run(dst.Rows)
 }
 

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
 // blockValues is the number of activations that share a scale.
@@ -15,13 +16,22 @@ const blockValues = 32
 // fewer than 16 lines, so the rows would evict each other.
 func rowBlocks(n int) int { return (n+blockValues-1)/blockValues | 1 }
 
-// quantise converts slices of the rows of x to the step's blocks of activations. Each row has count
-// slices of n values, and the starts of two slices are stride values apart. Slice i of row r starts
-// at block r*rowBlocks(count*n)+i*n/blockValues.
-func (s *step) quantise(x compute.Tensor, rows, count, n, stride int) {
+// quantise converts slices of the rows of x to the step's blocks of activations of each of the
+// forms. Each row has count slices of n values, and the starts of two slices are stride values
+// apart. Slice i of row r starts at block r*rowBlocks(count*n)+i*n/blockValues.
+func (s *step) quantise(forms kernels.Form, x compute.Tensor, rows, count, n, stride int) {
 	blocks := rows * rowBlocks(count*n)
-	s.blocks = grow(s.blocks, blocks*s.products.BlockBytes)
+	if forms&kernels.Blocks != 0 {
+		s.blocks = grow(s.blocks, blocks*s.products.BlockBytes)
+	}
+	if forms&kernels.Words != 0 {
+		s.words = grow(s.words, blocks)
+	}
+	if forms&^kernels.Floats == 0 {
+		return
+	}
 	t := &s.quantiser
+	t.forms = forms
 	t.x, t.rows, t.count, t.n, t.stride = x, rows, count, n, stride
 	t.each = s.rowsEach(rows, count*n)
 	s.pool.do(t, (rows+t.each-1)/t.each)
@@ -30,6 +40,7 @@ func (s *step) quantise(x compute.Tensor, rows, count, n, stride int) {
 // quantiser is the task of quantise. A part converts a few rows.
 type quantiser struct {
 	step             *step
+	forms            kernels.Form
 	x                compute.Tensor
 	rows, each       int
 	count, n, stride int
@@ -46,8 +57,14 @@ func (t *quantiser) part(thread, i int) {
 		for k := range slices {
 			to := r*rowBlocks(t.count*t.n) + k*n/blockValues
 			a.X, a.Blocks = &x[start(t.x, r)+k*t.stride], int64(n/blockValues)
-			a.Out = unsafe.Pointer(&t.step.blocks[to*products.BlockBytes])
-			products.Quantise(a)
+			if t.forms&kernels.Blocks != 0 {
+				a.Out = unsafe.Pointer(&t.step.blocks[to*products.BlockBytes])
+				products.Quantise(a)
+			}
+			if t.forms&kernels.Words != 0 {
+				a.Out = unsafe.Pointer(&t.step.words[to])
+				products.QuantiseWords(a)
+			}
 		}
 	}
 }

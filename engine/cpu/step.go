@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
 // step implements compute.Step. A backend has one step and reuses it for every batch. The tasks are
@@ -14,7 +15,8 @@ type step struct {
 	batch *compute.Batch
 	seqOf []int32 // [rows] index of each row's sequence
 
-	blocks    []byte // quantised activations, in blocks of products.BlockBytes
+	blocks    []byte              // quantised activations, in blocks of products.BlockBytes
+	words     []kernels.WordBlock // quantised activations for weights of 16 bits
 	quantiser quantiser
 	product   product
 	gated     gated

@@ -16,11 +16,11 @@ type weight struct {
 	matrices int
 	vector   []float32 // the values of a tensor of one dimension
 
-	packed      []byte // matrices of groups of 16 rows; see package kernels
-	groups      int    // number of groups in a matrix
-	groupBytes  int
-	product     func(*kernels.ProductArgs)
-	takesFloats bool // products take activations of float32 instead of blocks
+	packed     []byte // matrices of groups of 16 rows; see package kernels
+	groups     int    // number of groups in a matrix
+	groupBytes int
+	product    func(*kernels.ProductArgs)
+	form       kernels.Form // of the activations that products take
 }
 
 func (w *weight) Type() gguf.Type { return w.tensor.Type }
@@ -41,7 +41,7 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	}
 	w.groups = (w.out + kernels.GroupRows - 1) / kernels.GroupRows
 	w.groupBytes = kernels.GroupBytes(t.Type, w.in)
-	w.product, w.takesFloats = b.products.Product(t.Type), kernels.FloatWeights(t.Type)
+	w.product, w.form = b.products.Product(t.Type, w.in), kernels.FormOf(t.Type, w.in)
 	if w.packed, err = b.memory.bytes(w.matrices * w.groups * w.groupBytes); err != nil {
 		return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
 	}
@@ -82,7 +82,7 @@ func (p *packing) part(_, i int) {
 // units returns the length of a row in the units of ProductArgs: in values if products take floats,
 // otherwise in blocks.
 func (w *weight) units() int {
-	if w.takesFloats {
+	if w.form == kernels.Floats {
 		return w.in
 	}
 	return w.in / blockValues

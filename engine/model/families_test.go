@@ -32,7 +32,7 @@ func TestFamilies(t *testing.T) {
 }
 
 // TestFamilyTypes compares copies of the models in other types. The weights of a model have the
-// same values in all types.
+// same values in all types. F16 weights and their activations are rounded to 16 bits in products.
 func TestFamilyTypes(t *testing.T) {
 	modeltest.Families(t, func(t *testing.T, f *modeltest.Family) {
 		exact := openFile(t, f.Files[0])
@@ -42,7 +42,7 @@ func TestFamilyTypes(t *testing.T) {
 				require.True(t, ok)
 				require.Equal(t, want.Values(), tensor.Values(), "weights of tensor %s of type %v", tensor.Name, tensor.Type)
 			}
-			t.Logf("%s: log-probabilities differ by at most %.2g", filepath.Base(path), modeltest.Compare(t, loadFamily(t, path), f.Prompts[:3], 1e-3))
+			t.Logf("%s: log-probabilities differ by at most %.2g", filepath.Base(path), modeltest.Compare(t, loadFamily(t, path), f.Prompts[:3], 4e-3))
 		}
 	})
 }

@@ -20,6 +20,14 @@ type Block8 struct {
 	Sums
 }
 
+// WordBlock is 32 activations for weights of 16 bits: D times the integers, which are in order.
+// Their magnitude is at most MaxWord, and their Euclidean norm at most 46,340, as that of a block
+// of weights. So the sum of 32 products fits into an int32.
+type WordBlock struct {
+	Q [32]int16
+	D float32
+}
+
 // Sums has the scale of a block and the sums of its integers in the forms that the kernels add. An
 // activation is D times its integer, which is from -MaxQ to MaxQ, or from -MaxQ8 to MaxQ8.
 type Sums struct {
@@ -34,26 +42,30 @@ type Sums struct {
 const (
 	MaxQ8 = 127         // largest integer of a Block8
 	MaxQ  = MaxQ8 * 256 // largest integer of a Block: its high byte is MaxQ8, and its low byte 0
+
+	MaxWord = 1<<15 - 1 // largest integer of a WordBlock
+	maxNorm = 46330     // largest norm of a WordBlock before rounding, which adds at most 2.9
 )
 
 // ProductArgs is a product of packed weights with rows of activations: 16*Groups results per row.
 type ProductArgs struct {
 	W       unsafe.Pointer // packed weights, from the start of a group
-	X       unsafe.Pointer // activations: blocks, or float32 if the weights are floats
+	X       unsafe.Pointer // activations in the Form of the weights
 	Out     *float32
-	In      *int64   // [Rows] offset of each row in X: in blocks, or in values if the weights are floats
+	In      *int64   // [Rows] offset of each row in X: in blocks, or in values for Floats
 	At      *int64   // [Rows] offset of each row's results from Out, in values
 	Factors *float32 // [Rows] a row's results are multiplied with its factor and added to Out; if nil, results are written to Out
 	Rows    int64
 	Groups  int64
-	Blocks  int64 // number of blocks of 32 weights in a row or, if the weights are floats, the number of weights in a row
+	Blocks  int64 // number of blocks of 32 weights in a row or, for Floats, the number of weights in a row
 }
 
 // QuantiseArgs converts X to blocks of 32 values. The value of largest magnitude in a block becomes
-// the largest integer of the block or its opposite.
+// the largest integer of the block or its opposite; in a WordBlock, it becomes less if the norm
+// would be too large.
 type QuantiseArgs struct {
 	X      *float32
-	Out    unsafe.Pointer // [Blocks] of Block or Block8
+	Out    unsafe.Pointer // [Blocks] of Block, Block8 or WordBlock
 	Blocks int64
 }
 

@@ -66,6 +66,7 @@ var avx2 = compiled("avx2", avx2Call, map[string]uintptr{
 	"q8_0_product8":      180688,
 	"quantise":           29136,
 	"quantise8":          168688,
+	"quantise_words":     307968,
 	"rms_norm":           18720,
 	"rotate":             25648,
 	"scores":             0,
@@ -79,4 +80,5 @@ var avx2 = compiled("avx2", avx2Call, map[string]uintptr{
 	"values":             1824,
 	"values_f16":         6400,
 	"weigh":              11888,
+	"word_product":       304720,
 })

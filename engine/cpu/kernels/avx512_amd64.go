@@ -66,6 +66,7 @@ var avx512 = compiled("avx512", avx512Call, map[string]uintptr{
 	"q8_0_product8":      188912,
 	"quantise":           42816,
 	"quantise8":          180720,
+	"quantise_words":     267920,
 	"rms_norm":           32176,
 	"rotate":             39280,
 	"scores":             0,
@@ -79,4 +80,5 @@ var avx512 = compiled("avx512", avx512Call, map[string]uintptr{
 	"values":             4192,
 	"values_f16":         11472,
 	"weigh":              17600,
+	"word_product":       263552,
 })

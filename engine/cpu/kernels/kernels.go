@@ -53,6 +53,10 @@ type Products struct {
 	BlockBytes int // size of the blocks that Quantise writes
 	level      string
 	byType     map[gguf.Type]func(*ProductArgs)
+
+	// QuantiseWords and words are the same in both precisions.
+	QuantiseWords func(*QuantiseArgs) // writes WordBlocks
+	words         func(*ProductArgs)
 }
 
 // Products returns the kernels of a precision.
@@ -93,6 +97,7 @@ func (c code) products(suffix string, blockBytes int) Products {
 	p := Products{
 		Quantise: kernel[QuantiseArgs](c, "quantise"+suffix), BlockBytes: blockBytes,
 		level: c.level, byType: map[gguf.Type]func(*ProductArgs){},
+		QuantiseWords: kernel[QuantiseArgs](c, "quantise_words"), words: kernel[ProductArgs](c, "word_product"),
 	}
 	for t := range layouts {
 		name := t
@@ -100,7 +105,7 @@ func (c code) products(suffix string, blockBytes int) Products {
 			name = same
 		}
 		suffix := suffix
-		if FloatWeights(t) {
+		if t.BlockSize() == 1 {
 			suffix = ""
 		}
 		p.byType[t] = kernel[ProductArgs](c, strings.ToLower(name.String())+"_product"+suffix)
@@ -117,8 +122,12 @@ func kernel[A any](c code, name string) func(*A) {
 	return func(a *A) { c.call(offset, unsafe.Pointer(a)) }
 }
 
-// Product returns the product kernel of a weight type. Every type of gguf.Types has one.
-func (p *Products) Product(t gguf.Type) func(*ProductArgs) {
+// Product returns the product kernel for rows of n weights of a type. Every type of gguf.Types has
+// one.
+func (p *Products) Product(t gguf.Type, n int) func(*ProductArgs) {
+	if FormOf(t, n) == Words {
+		return p.words
+	}
 	f := p.byType[t]
 	if f == nil {
 		panic(fmt.Sprintf("kernels: level %s has no product for weights of type %v", p.level, t))
@@ -126,8 +135,26 @@ func (p *Products) Product(t gguf.Type) func(*ProductArgs) {
 	return f
 }
 
-// FloatWeights reports whether a type's products take activations of float32 instead of blocks.
-func FloatWeights(t gguf.Type) bool { return t.BlockSize() == 1 }
+// Form is a form of activations. It is a bit, so a Form can also be a set of forms.
+type Form uint8
+
+// The forms of activations.
+const (
+	Floats Form = 1 << iota // float32
+	Blocks                  // the blocks that Products.Quantise writes
+	Words                   // the blocks that Products.QuantiseWords writes
+)
+
+// FormOf returns the form of activations that products with rows of n weights of a type take.
+func FormOf(t gguf.Type, n int) Form {
+	switch {
+	case t.BlockSize() > 1:
+		return Blocks
+	case t != gguf.TypeF32 && n%32 == 0:
+		return Words
+	}
+	return Floats
+}
 
 // Sets returns the levels that this processor supports. The fastest is first, the portable one
 // last.

@@ -66,6 +66,7 @@ var neon = compiled("neon", neonCall, map[string]uintptr{
 	"q8_0_product8":      92544,
 	"quantise":           28136,
 	"quantise8":          86572,
+	"quantise_words":     130124,
 	"rms_norm":           17460,
 	"rotate":             24772,
 	"scores":             0,
@@ -79,4 +80,5 @@ var neon = compiled("neon", neonCall, map[string]uintptr{
 	"values":             2064,
 	"values_f16":         6484,
 	"weigh":              11028,
+	"word_product":       127576,
 })

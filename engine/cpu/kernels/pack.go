@@ -10,14 +10,17 @@ import (
 // for all 16 rows, so a product needs no sum over the lanes of a register. The last group is padded
 // with rows of zeros.
 //
-// A group of a float type has, for each column, the values of the 16 rows. A group of a quantised
-// type has blocks of 32 columns, one after another. A block has the scales of the 16 rows, then the
-// low four bits of the weights (all eight for Q8_0, none for Q2_K and Q3_K), then planes of the
-// weights' further bits. The 32-bit word 16j+r of the low bits has weights 4j to 4j+3 of row r in
-// the low halves of its bytes, and weights 16+4j to 16+4j+3 in the high halves. The unpacked
-// weights of a block are 8 registers of 64 bytes: register j has weights 4j to 4j+3 of each row.
-// Byte i of a plane has the further bits of byte i of several of these registers. Types with blocks
-// of 256 weights have the scales of these blocks in front of every eighth block.
+// A group of a float type has, for each column, the values of the 16 rows. If rows are whole blocks
+// of 32 columns, F16 and BF16 are packed as words instead; see pack_words.go.
+//
+// A group of a quantised type has blocks of 32 columns, one after another. A block has the scales
+// of the 16 rows, then the low four bits of the weights (all eight for Q8_0, none for Q2_K and
+// Q3_K), then planes of the weights' further bits. The 32-bit word 16j+r of the low bits has
+// weights 4j to 4j+3 of row r in the low halves of its bytes, and weights 16+4j to 16+4j+3 in the
+// high halves. The unpacked weights of a block are 8 registers of 64 bytes: register j has weights
+// 4j to 4j+3 of each row. Byte i of a plane has the further bits of byte i of several of these
+// registers. Types with blocks of 256 weights have the scales of these blocks in front of every
+// eighth block.
 
 // GroupRows is the number of rows in a group.
 const GroupRows = 16
@@ -70,6 +73,9 @@ var layouts = map[gguf.Type]layout{
 
 // GroupBytes returns the size of a packed group of rows of n weights.
 func GroupBytes(t gguf.Type, n int) int {
+	if FormOf(t, n) == Words {
+		return wordGroupBytes(n)
+	}
 	l := layouts[t]
 	blocks := n / l.columns
 	return blocks*l.block + blocks/8*l.super
@@ -82,8 +88,12 @@ func PackGroup(dst []byte, t gguf.Type, src []byte, n int) {
 	if err != nil {
 		panic(err)
 	}
-	if FloatWeights(t) {
+	switch FormOf(t, n) {
+	case Floats:
 		packFloats(dst, src, rowBytes, rowBytes/n)
+		return
+	case Words:
+		packWords(dst, t, src, rowBytes)
 		return
 	}
 	for r := 0; len(src) > 0; r++ {

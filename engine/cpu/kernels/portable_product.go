@@ -10,9 +10,12 @@ import (
 // portableProducts returns the kernels of a precision. add adds the products of a block of weights
 // and a block of activations.
 func portableProducts(quantise func(*QuantiseArgs), add func(b *unpacked, acc *group, x unsafe.Pointer), blockBytes int) Products {
-	p := Products{Quantise: quantise, BlockBytes: blockBytes, level: "portable", byType: map[gguf.Type]func(*ProductArgs){}}
+	p := Products{
+		Quantise: quantise, BlockBytes: blockBytes, level: "portable", byType: map[gguf.Type]func(*ProductArgs){},
+		QuantiseWords: quantiseWords, words: wordProduct,
+	}
 	for t := range layouts {
-		if FloatWeights(t) {
+		if t.BlockSize() == 1 {
 			p.byType[t] = func(a *ProductArgs) { floatProduct(a, t) }
 		} else {
 			p.byType[t] = func(a *ProductArgs) { quantProduct(a, t, add, blockBytes) }
@@ -47,7 +50,7 @@ type productMemory struct {
 var productMemories = sync.Pool{New: func() any { return new(productMemory) }}
 
 func floatProduct(a *ProductArgs, t gguf.Type) {
-	n := GroupBytes(t, int(a.Blocks))
+	n := layouts[t].block * int(a.Blocks)
 	m := productMemories.Get().(*productMemory)
 	defer productMemories.Put(m)
 	line := &m.line

@@ -69,10 +69,11 @@ type activations struct {
 	n      int
 	floats []float32
 	blocks []Block // memory of the blocks of either precision
+	words  []WordBlock
 }
 
 func (p operation) activations(n, rows int) *activations {
-	return &activations{p, n, make([]float32, rows*n), make([]Block, rows*n/32+1)}
+	return &activations{p, n, make([]float32, rows*n), make([]Block, rows*n/32+1), make([]WordBlock, rows*n/32+1)}
 }
 
 func randomActivations(r *rand.Rand, p operation, rows, n int) *activations {
@@ -81,6 +82,7 @@ func randomActivations(r *rand.Rand, p operation, rows, n int) *activations {
 		x.floats[i] = float32(r.NormFloat64())
 	}
 	p.Quantise(&QuantiseArgs{X: &x.floats[0], Out: unsafe.Pointer(&x.blocks[0]), Blocks: int64(rows * n / 32)})
+	p.QuantiseWords(&QuantiseArgs{X: &x.floats[0], Out: unsafe.Pointer(&x.words[0]), Blocks: int64(rows * n / 32)})
 	return x
 }
 
@@ -121,12 +123,18 @@ func (x *activations) values(kind gguf.Type) []float64 {
 	for i, v := range x.floats {
 		values[i] = float64(v)
 	}
-	if !FloatWeights(kind) {
+	switch FormOf(kind, x.n) {
+	case Blocks:
 		for i := 0; i < len(values); i += 32 {
 			q, sums := x.get(i / 32)
 			for k, v := range q {
 				values[i+k] = float64(sums.D) * float64(v)
 			}
+		}
+	case Words:
+		for i := range values {
+			b := &x.words[i/32]
+			values[i] = float64(b.D) * float64(b.Q[i%32])
 		}
 	}
 	return values
@@ -168,8 +176,11 @@ func (x *activations) multiply(kind gguf.Type, packed []byte, rows []int, factor
 	groups := len(packed) / GroupBytes(kind, x.n)
 	unit := 32
 	a := &ProductArgs{W: unsafe.Pointer(&packed[0]), X: x.block(0), Out: &out[0], Rows: int64(len(rows)), Groups: int64(groups)}
-	if FloatWeights(kind) {
+	switch FormOf(kind, x.n) {
+	case Floats:
 		unit, a.X = 1, unsafe.Pointer(&x.floats[0])
+	case Words:
+		a.X = unsafe.Pointer(&x.words[0])
 	}
 	a.Blocks = int64(x.n / unit)
 	in, at := make([]int64, len(rows)), make([]int64, len(rows))
@@ -180,7 +191,7 @@ func (x *activations) multiply(kind gguf.Type, packed []byte, rows []int, factor
 	if factors != nil {
 		a.Factors = &factors[0]
 	}
-	x.Product(kind)(a)
+	x.Product(kind, x.n)(a)
 }
 
 func eachSet(t *testing.T, test func(t *testing.T, s *Set)) {
@@ -228,6 +239,9 @@ func checkProduct(t *testing.T, p operation, kind gguf.Type, weights, n, rows in
 	rowBytes := len(data) / weights
 	for w := range weights {
 		gguf.Dequantise(line, kind, data[w*rowBytes:(w+1)*rowBytes])
+		if FormOf(kind, n) == Words { // TestPackWords checks how far they are from the weights
+			unpackWords(line, packed[w/GroupRows*GroupBytes(kind, n):], w%GroupRows)
+		}
 		for i, row := range order {
 			want, size := 0.0, 0.0
 			for k, v := range values[row*n:][:n] {
@@ -273,7 +287,7 @@ func TestProductExact(t *testing.T) {
 		},
 	} {
 		for _, kind := range gguf.Types() {
-			if !FloatWeights(kind) {
+			if kind.BlockSize() > 1 {
 				t.Run(fmt.Sprint(name, kind), func(t *testing.T) { checkExact(t, kind, draw) })
 			}
 		}

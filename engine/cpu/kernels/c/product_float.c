@@ -1,5 +1,5 @@
-// Products of float weights with float activations. Weights are packed in groups of 16 rows, with
-// 16 values for each column.
+// Products of float weights with float activations: F32, and F16 and BF16 if their rows are not
+// whole blocks of 32. Weights are packed in groups of 16 rows, with 16 values for each column.
 #include "args.h"
 #include "vec.h"
 

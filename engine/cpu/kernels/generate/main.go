@@ -124,7 +124,7 @@ type kernel struct {
 }
 
 // sources are compiled as one unit each and linked.
-var sources = []string{"kernels.c", "fast.c"}
+var sources = []string{"kernels.c", "fast.c", "words.c"}
 
 func (l level) compile(folder string) ([]byte, []kernel, error) {
 	dir, err := os.MkdirTemp("", "kernels")

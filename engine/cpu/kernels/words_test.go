@@ -1,0 +1,194 @@
+package kernels
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// unpackWords writes row r of a group that is packed as words.
+func unpackWords(dst []float32, group []byte, r int) {
+	for i := range dst {
+		q, scale := wordOf(group, r, i, len(dst))
+		dst[i] = scale * float32(q)
+	}
+}
+
+// wordOf returns the integer of row r and column i of a group with n columns, and the scale of its
+// block.
+func wordOf(group []byte, r, i, n int) (q int16, scale float32) {
+	at := exponentBytes(n/32) + i/32*wordBlockBytes + i%32/2*64 + 4*r + i%2*2
+	return int16(binary.LittleEndian.Uint16(group[at:])), math.Float32frombits(uint32(group[i/32*GroupRows+r]) << 23)
+}
+
+// blocksOf16 are blocks of 32 values that are hard to convert.
+func blocksOf16() map[string][]float32 {
+	r := rand.New(rand.NewPCG(1, 7))
+	draw := func(f func(i int) float64) []float32 {
+		x := make([]float32, 32)
+		for i := range x {
+			x[i] = float32(f(i))
+		}
+		return x
+	}
+	return map[string][]float32{
+		"zeros":           draw(func(int) float64 { return 0 }),
+		"normal":          draw(func(int) float64 { return r.NormFloat64() }),
+		"small":           draw(func(int) float64 { return 1e-3 * r.NormFloat64() }),
+		"all largest":     draw(func(int) float64 { return 65504 }),
+		"alternating":     draw(func(i int) float64 { return float64(1 - i%2*2) }),
+		"one large":       draw(func(i int) float64 { return r.NormFloat64() + 3e4*float64(max(0, 1-i)) }),
+		"one alone":       draw(func(i int) float64 { return -7 * float64(max(0, i-30)) }),
+		"subnormal":       draw(func(i int) float64 { return float64(i) * 0x1p-24 }),
+		"powers of two":   draw(func(i int) float64 { return math.Ldexp(1, -i/2) }),
+		"just below two":  draw(func(int) float64 { return 1.999 }),
+		"uniform, signed": draw(func(int) float64 { return 2*r.Float64() - 1 }),
+	}
+}
+
+// TestPackWords: packed weights differ from the weights by at most half their scale, the largest
+// ones are exact, and the norm of a block leaves room for the sum of 32 products.
+func TestPackWords(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []gguf.Type{gguf.TypeF16, gguf.TypeBF16} {
+		bits := map[gguf.Type]int{gguf.TypeF16: 11, gguf.TypeBF16: 8}[kind]
+		for name, values := range blocksOf16() {
+			data := make([]byte, 64)
+			require.NoError(t, gguf.Quantise(data, kind, values))
+			want := make([]float32, 32)
+			gguf.Dequantise(want, kind, data)
+			packed := pack(t, kind, data, 1, 32)
+			largest, squares := 0.0, 0.0
+			for _, v := range want {
+				largest = max(largest, math.Abs(float64(v)))
+			}
+			for i, v := range want {
+				q, scale := wordOf(packed, 0, i, 32)
+				got := float64(scale) * float64(q)
+				squares += float64(q) * float64(q)
+				require.InDelta(t, v, got, float64(scale)/2, "%v, %s, %d", kind, name, i)
+				require.NotEqual(t, int16(math.MinInt16), q)
+				if _, exponent := math.Frexp(float64(v)); math.Ldexp(1, exponent-bits) >= float64(scale) {
+					require.Equal(t, float64(v), got, "%v, %s, %d", kind, name, i)
+				}
+				// A scale is at most 2 times the smallest possible one, which is largest·√32/46330.
+				require.LessOrEqual(t, float64(scale), 2*largest*math.Sqrt(32)/maxNorm, "%v, %s", kind, name)
+			}
+			require.LessOrEqual(t, squares, float64(math.MaxInt32), "%v, %s", kind, name)
+		}
+	}
+}
+
+// TestQuantiseWords: activations differ from the values by at most half their scale, up to the
+// rounding of float32, and the norm of a block leaves room for the sum of 32 products. All levels
+// of machine code give the same bits.
+func TestQuantiseWords(t *testing.T) {
+	t.Parallel()
+	for name, values := range blocksOf16() {
+		for _, scale := range []float32{1, 1e-30, 1e30} {
+			scaled := make([]float32, 0, 5*32)
+			for k := range 5 { // a tile of four blocks, and one alone
+				for _, v := range values {
+					scaled = append(scaled, v*scale*float32(k+1))
+				}
+			}
+			var first []WordBlock
+			eachSet(t, func(t *testing.T, s *Set) {
+				blocks := make([]WordBlock, 5)
+				s.high.QuantiseWords(&QuantiseArgs{X: &scaled[0], Out: unsafe.Pointer(&blocks[0]), Blocks: 5})
+				for i, v := range scaled {
+					b := &blocks[i/32]
+					require.InDelta(t, v, float64(b.D)*float64(b.Q[i%32]), 0.51*float64(b.D), "%s, %d", name, i)
+				}
+				for k, b := range blocks {
+					squares, largest := 0.0, 0.0
+					for i, q := range b.Q {
+						squares += float64(q) * float64(q)
+						largest = max(largest, math.Abs(float64(scaled[32*k+i])))
+					}
+					require.LessOrEqual(t, squares, float64(math.MaxInt32), name)
+					require.LessOrEqual(t, float64(b.D), 1.001*largest*math.Sqrt(32)/maxNorm, name)
+				}
+				if s.Name == "portable" {
+					return
+				}
+				if first == nil {
+					first = blocks
+				}
+				require.Equal(t, first, blocks, name)
+			})
+		}
+	}
+}
+
+// TestWordsExact: the sums of integers are exact at the largest norms that blocks can have, so all
+// levels give the sum in float64, up to its rounding.
+func TestWordsExact(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []gguf.Type{gguf.TypeF16, gguf.TypeBF16} {
+		for name, values := range blocksOf16() {
+			data := make([]byte, 64*GroupRows)
+			for r := range GroupRows {
+				require.NoError(t, gguf.Quantise(data[64*r:64*r+64], kind, values))
+			}
+			packed := pack(t, kind, data, GroupRows, 32)
+			for _, p := range allProducts() {
+				x := p.activations(32, 2)
+				copy(x.floats, values)
+				for i, v := range values {
+					x.floats[32+i] = -v
+				}
+				p.QuantiseWords(&QuantiseArgs{X: &x.floats[0], Out: unsafe.Pointer(&x.words[0]), Blocks: 2})
+				got := make([]float32, 2*GroupRows)
+				x.multiply(kind, packed, []int{0, 1}, nil, got)
+				for row := range 2 {
+					sum := int64(0)
+					for i, q := range x.words[row].Q {
+						w, _ := wordOf(packed, 3, i, 32)
+						sum += int64(w) * int64(q)
+					}
+					_, scale := wordOf(packed, 3, 0, 32)
+					want := float32(sum) * (scale * x.words[row].D)
+					require.Equal(t, want, got[row*GroupRows+3], "%s %v %v, %s", p.level, p.precision, kind, name)
+				}
+			}
+		}
+	}
+}
+
+// TestWordsPropagate: an infinity or a NaN in weights or activations reaches the results.
+func TestWordsPropagate(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []float32{float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())} {
+		for _, inWeights := range []bool{false, true} {
+			for _, p := range allProducts() {
+				t.Run(fmt.Sprint(bad, inWeights, p.level, p.precision), func(t *testing.T) {
+					weights, x := make([]float32, 64), p.activations(64, 1)
+					for i := range weights {
+						weights[i], x.floats[i] = 1, 1
+					}
+					if inWeights {
+						weights[40] = bad
+					} else {
+						x.floats[40] = bad
+					}
+					data := make([]byte, 128)
+					for i, v := range weights {
+						binary.LittleEndian.PutUint16(data[2*i:], gguf.F32ToF16(v))
+					}
+					p.QuantiseWords(&QuantiseArgs{X: &x.floats[0], Out: unsafe.Pointer(&x.words[0]), Blocks: 2})
+					got := make([]float32, GroupRows)
+					x.multiply(gguf.TypeF16, pack(t, gguf.TypeF16, data, 1, 64), []int{0}, nil, got)
+					require.True(t, math.IsNaN(float64(got[0])) || math.IsInf(float64(got[0]), 0), "the result is %g", got[0])
+				})
+			}
+		}
+	}
+}
