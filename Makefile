@@ -103,11 +103,17 @@ compiled: ## compile, without linking, what `make test` runs with the race detec
 	CGO_ENABLED=1 $(GO) list -race $(UNSEEN) $(OUTLINED) -test -export -deps $$($(TESTED) ./... | grep -Ev '$(SEQUENTIAL)|$(ASSEMBLED)') >/dev/null
 
 .PHONY: test
-test: programs ## install missing programs that the tests need, and run all tests
+test: raced unraced ## install missing programs that the tests need, and run all tests
+
+.PHONY: raced
+raced: programs ## run the first part of `make test`: the tests with the race detector
 	@# `make lint` vets. Tests of the queue mostly wait, so two packages per processor run at a time, those that wait longest first. Of the
-	@# random requests, few run with the race detector (-short) and all without it. Of the packages without it, those that take longest come
-	@# first: cmd/ingot, which often waits, and metal, which never does.
+	@# random requests, few run with the race detector (-short).
 	CGO_ENABLED=1 $(TEST) -race $(UNSEEN) $(OUTLINED) -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 20m -skip '$(UNRACED)' $$($(TESTED) ./worker ./engine ./serve ./... | grep -Ev '$(SEQUENTIAL)|$(ASSEMBLED)')
+
+.PHONY: unraced
+unraced: programs ## run the second part of `make test`: the tests without the race detector
+	@# Of the random requests, all run. The packages that take longest come first: cmd/ingot, which often waits, and metal, which never does.
 	$(TEST) -vet=off -timeout 20m $$($(GO) list ./cmd/ingot ./metal ./... | grep -E '$(SEQUENTIAL)|$(ASSEMBLED)') ./.ci/test ./.ci/types
 	$(TEST) -vet=off -timeout 20m -run '$(UNRACED)|RandomRequests' $$(grep -rlE --include=*_test.go 'func Test[a-zA-Z]*($(UNRACED)|RandomRequests)' . | xargs -n 1 dirname | sort -u | grep -Ev '$(SEQUENTIAL)|$(ASSEMBLED)')
 
