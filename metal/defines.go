@@ -21,12 +21,13 @@ const (
 	strands = 8            // parts of a product's sum
 	teams   = 32 / strands // parts of a simdgroup, each of which computes all strands of its rows
 
-	stagedFloats = 8192 // activations in threadgroup memory of a product of several rows
-	stagedRow    = 2048 // the longest row of activations that a product of one row stages there
-	tileGroups   = 4    // simdgroups of a tile
-	tileStride   = 20   // floats per row of 16 activations of a tile in threadgroup memory
-	choicesTile  = 32   // choices per tile of experts
-	groupThreads = 512  // threads of group_experts (expert_tiles.metal)
+	stagedFloats   = 8192 // activations in threadgroup memory of a product of several rows
+	stagedRow      = 2048 // the longest row of activations that a product of one row stages there
+	tileGroups     = 4    // simdgroups of a tile
+	tileStride     = 20   // floats per row of 16 activations of a tile in threadgroup memory
+	wideTileRows   = 128  // rows of weights of a wide tile
+	wideTileInputs = 64   // rows of activations, or choices, of a wide tile
+	groupThreads   = 512  // threads of group_experts (expert_tiles.metal)
 
 	keyStride   = 68   // floats per row of 64 values of keys in threadgroup memory
 	scoreStride = 68   // floats per row of 64 scores
@@ -41,7 +42,7 @@ const (
 var portableConstants = map[string]any{
 	"EMBED_THREADS": embedThreads, "COPY_THREADS": copyThreads, "CAPPED_VALUES": cappedValues, "TOP_THREADS": topThreads, "DRAW_THREADS": drawThreads, "CHOOSE_THREADS": chooseThreads, "DRAW_BUCKETS": drawBuckets,
 	"DRAW_PART": compute.DrawPart, "DRAW_HIGHEST": drawHighest, "DRAW_ALL": drawAll, "DRAW_SOME": drawSome, "DRAW_GIVEN": drawGiven, "SPLIT_KEYS": splitKeys,
-	"ALL_STRANDS": strands, "STAGED_FLOATS": stagedFloats, "STAGED_ROW": stagedRow, "TILE_SIMDGROUPS": tileGroups, "TILE_STRIDE": tileStride, "CHOICES_TILE": choicesTile, "GROUP_THREADS": groupThreads,
+	"ALL_STRANDS": strands, "STAGED_FLOATS": stagedFloats, "STAGED_ROW": stagedRow, "TILE_SIMDGROUPS": tileGroups, "TILE_STRIDE": tileStride, "GROUP_THREADS": groupThreads,
 	"KEY_STRIDE": keyStride, "SCORE_STRIDE": scoreStride, "SCORES_AT": scoresAt,
 	"CHUNK_ROWS": compute.ChunkRows, "CONVOLVE_ROWS": convolveRows, "STATE_KEYS": stateKeys, "STATE_COLS": stateCols, "CHUNK_VALUES": chunkValues,
 	"GRID_IQ2_XXS": initialiser(gguf.GridIQ2XXS), "GRID_IQ2_XS": initialiser(gguf.GridIQ2XS), "GRID_IQ2_S": initialiser(gguf.GridIQ2S),

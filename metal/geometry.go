@@ -36,6 +36,11 @@ type Choice struct {
 	// Tiles belongs to From of tiles: the minimum number of tiles in a product of at least From
 	// rows. Fewer tiles do not occupy the GPU, and kernels for few rows are used.
 	Tiles int `json:"tiles,omitempty"`
+	// Wide is the minimum number of rows for which wide tiles are used, and WideTiles the minimum
+	// number of them in a product. They have wideTileRows rows of weights and wideTileInputs of
+	// activations, whatever Rows and Inputs are. If Wide is 0, they are not used.
+	Wide      int `json:"wide,omitempty"`
+	WideTiles int `json:"wide_tiles,omitempty"`
 
 	Microseconds float64 `json:"microseconds,omitempty"` // time of the kernel in the sweep that made the choice; 0 if it was not measured
 }
@@ -83,7 +88,7 @@ var (
 )
 
 // Candidates returns all geometries of a kernel for a value of Choice.Inputs; inputs is 0 for tiles
-// and attention. The geometries apply to all types and shapes, and their From is empty.
+// and attention. The geometries apply to all types and shapes, and their From and Wide are empty.
 func Candidates(kernel string, inputs int) Geometry {
 	v := kernelShapes[kernel]
 	groups, tiles := v.simdgroups, v.tile
@@ -145,8 +150,8 @@ func (c *Choice) check() error {
 	switch rows := v.rows[inputs]; {
 	case c.Type != "" && !slices.ContainsFunc(weightTypes, func(t gguf.Type) bool { return t.String() == c.Type }):
 		return fmt.Errorf("%s of type %q: the supported types are %v", c.Kernel, c.Type, weightTypes)
-	case (c.In == 0) != (c.Out == 0) || min(c.In, c.Out, c.From) < 0:
-		return fmt.Errorf("%s: in is %d, out is %d and from is %d: none may be negative, and in and out must be given together", c.Kernel, c.In, c.Out, c.From)
+	case (c.In == 0) != (c.Out == 0) || min(c.In, c.Out, c.From, c.Wide) < 0:
+		return fmt.Errorf("%s: in is %d, out is %d, from is %d and wide is %d: none may be negative, and in and out must be given together", c.Kernel, c.In, c.Out, c.From, c.Wide)
 	case v.tile == nil && v.rows[0] == nil && v.rows != nil && rows == nil:
 		return fmt.Errorf("%s: inputs is %d, but no kernel processes this number of rows of activations at once", c.Kernel, c.Inputs)
 	case c.Rows != 0 && !slices.Contains(rows, c.Rows):
@@ -155,10 +160,14 @@ func (c *Choice) check() error {
 		return refuse("simdgroups", c.Simdgroups, v.simdgroups)
 	case v.tile != nil && c.Inputs != 0 && !slices.Contains(v.tile, c.Inputs):
 		return refuse("inputs", c.Inputs, v.tile)
+	case c.Wide > 0 && v.tile == nil:
+		return fmt.Errorf("%s: wide does not apply to this kernel", c.Kernel)
 	case c.From > 0 && !v.from:
 		return fmt.Errorf("%s: from does not apply to this kernel", c.Kernel)
 	case c.Tiles != 0 && (c.Tiles < 0 || v.tile == nil || c.From == 0):
 		return fmt.Errorf("%s: tiles is %d, but it must not be negative, and only choices for tiles with from can have it", c.Kernel, c.Tiles)
+	case c.WideTiles != 0 && (c.WideTiles < 0 || c.Wide == 0):
+		return fmt.Errorf("%s: wide_tiles is %d, but it must not be negative, and only choices with wide can have it", c.Kernel, c.WideTiles)
 	}
 	return nil
 }
@@ -212,6 +221,9 @@ func (g Geometry) find(kernel string, t gguf.Type, in, out, inputs int) (found C
 		if c.From != 0 {
 			found.From, found.Tiles = c.From, c.Tiles
 		}
+		if c.Wide != 0 {
+			found.Wide, found.WideTiles = c.Wide, c.WideTiles
+		}
 	}
 	return found
 }
@@ -237,8 +249,8 @@ func deviceName(i Info) string {
 //go:embed geometry.json
 var defaultText string
 
-// DefaultGeometry returns the geometry that comes with the program. Its choices follow those that
-// other engines have published. None of them was measured on a GPU.
+// DefaultGeometry returns the geometry that comes with the program. Its choices for all devices
+// follow those that other engines have published. Those for a device were measured there.
 func DefaultGeometry() Geometry {
 	g, err := ReadGeometry(strings.NewReader(defaultText))
 	if err != nil {

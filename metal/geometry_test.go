@@ -77,13 +77,24 @@ func (o *operations) bits(dst compute.Tensor, first int, op func(compute.Step)) 
 	return all
 }
 
+// wideTiles are the choices of wide tiles for all kernels that have them.
+var wideTiles = metal.Geometry{
+	{Kernel: metal.ProductTile, Wide: 1}, {Kernel: metal.GatedTile, Wide: 1}, {Kernel: metal.ExpertGatedTile, Wide: 1}, {Kernel: metal.ExpertDownTile, Wide: 1},
+}
+
+// candidatesOf returns the candidates of a kernel, and its choice of wide tiles.
+func candidatesOf(kernel string, inputs int) metal.Geometry {
+	wide := slices.DeleteFunc(slices.Clone(wideTiles), func(c metal.Choice) bool { return c.Kernel != kernel })
+	return append(metal.Candidates(kernel, inputs), wide...)
+}
+
 // same runs an operation with every geometry of a kernel and compares the bits. Tiles are used from
 // the first row on.
 func (o *operations) same(kernel string, inputs int, dst compute.Tensor, first int, op func(compute.Step)) {
 	o.Helper()
 	require.NoError(o, o.be.Use(nil))
 	want := o.bits(dst, first, op)
-	candidates := metal.Candidates(kernel, inputs)
+	candidates := candidatesOf(kernel, inputs)
 	require.Greater(o, len(candidates), 1)
 	for _, c := range candidates {
 		if strings.HasSuffix(kernel, "_tile") {
@@ -96,13 +107,14 @@ func (o *operations) same(kernel string, inputs int, dst compute.Tensor, first i
 	}
 }
 
-// candidates returns all candidates for the types of weights in the tests below or, with
-// INGOT_LONG=1, for all types.
+// candidates returns all candidates and wide tiles for the types of weights in the tests below or,
+// with INGOT_LONG=1, for all types.
 func candidates() (list metal.Geometry) {
+	all := append(metal.AllCandidates(), wideTiles...)
 	if long {
-		return metal.AllCandidates()
+		return all
 	}
-	for _, c := range metal.AllCandidates() {
+	for _, c := range all {
 		for _, t := range []gguf.Type{gguf.TypeQ40, gguf.TypeQ6K, gguf.TypeF32} {
 			c.Type = t.String()
 			list = append(list, c)
@@ -163,6 +175,43 @@ func TestGeometryChangesNoBits(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWideTilesChecked computes products in wide tiles with checked memory, and with fibres in a
+// random order.
+func TestWideTilesChecked(t *testing.T) {
+	if raced { // a shuffled order of fibres changes no Go code
+		t.Skip("the race detector finds nothing more")
+	}
+	t.Parallel()
+	wide := slices.Clone(wideTiles)
+	for i := range wide {
+		wide[i].From = 1
+	}
+	be := open(t, metal.Options{Mode: metal.Debug, Geometry: wide}, emulator.Options{Seed: 3})
+	defer func() { require.NoError(t, be.Close()) }()
+	const rows, in, out, experts, used, ffn = 66, 160, 75, 2, 1, 96 // strands of one chunk or two, and two tiles of rows
+	o := &operations{t, be, rand.New(rand.NewPCG(1, 2))}
+	w, up := o.weight(gguf.TypeQ40, in, out), o.weight(gguf.TypeQ40, in, out)
+	e := compute.Experts{Gate: o.weight(gguf.TypeQ40, in, ffn, experts), Up: o.weight(gguf.TypeQ40, in, ffn, experts), Down: o.weight(gguf.TypeQ40, ffn, out, experts)}
+	x, h, routing := o.values(rows, in), o.values(rows, used*ffn), o.buffer(rows, 2*used)
+	for i, row := range be.Floats(routing) {
+		row[0], row[1] = float32(i/60), 1 // 60 and 6 choices
+	}
+	for _, c := range []struct {
+		dst compute.Tensor
+		op  func(s compute.Step, dst compute.Tensor)
+	}{
+		{o.buffer(rows, out), func(s compute.Step, dst compute.Tensor) { s.MatMulAdd(dst, x, w) }},
+		{o.buffer(rows, out), func(s compute.Step, dst compute.Tensor) { s.GatedMatMul(dst, x, w, up, compute.SiLU) }},
+		{o.buffer(rows, used*ffn), func(s compute.Step, dst compute.Tensor) { s.GatedExperts(dst, x, routing, e) }},
+		{o.buffer(rows, out), func(s compute.Step, dst compute.Tensor) { s.ExpertsAdd(dst, h, routing, e) }},
+	} {
+		require.NoError(t, be.Use(nil))
+		want := o.bits(c.dst, 0, func(s compute.Step) { c.op(s, c.dst) })
+		require.NoError(t, be.Use(wide))
+		require.Equal(t, want, o.bits(c.dst, 0, func(s compute.Step) { c.op(s, c.dst) }))
 	}
 }
 
@@ -261,6 +310,9 @@ func TestGeometryRefuses(t *testing.T) {
 		`[{"kernel":"absorb","inputs":1,"simdgroups":-1}]`:      "simdgroups is -1",
 		`[{"kernel":"product_tile","tiles":4}]`:                 "tiles is 4, but it must not be negative, and only choices for tiles with from",
 		`[{"kernel":"attention","from":4,"tiles":4}]`:           "tiles is 4",
+		`[{"kernel":"product","inputs":1,"wide":4}]`:            "product: wide does not apply to this kernel",
+		`[{"kernel":"gated_tile","wide":-1}]`:                   "wide is -1",
+		`[{"kernel":"gated_tile","wide_tiles":4}]`:              "wide_tiles is 4, but it must not be negative, and only choices with wide",
 		`[{"kernel":"expert_down_tile","inputs":64}]`:           "inputs is 64",
 		`[{"kernel":"product","inputs":1,"simdgroups":999999}]`: "simdgroups is 999999",
 	} {

@@ -103,22 +103,50 @@ func forRows(kernels []compiled, rows int) compiled {
 // some rows of activations.
 type tiled struct {
 	rows, inputs int // numbers of rows of weights and of activations in a tile
+	weights      int // number of weights that share the rows: 2 for gate and up, else 1
 	from, tiles  int // minimum numbers of rows of activations and of tiles for which the kernel is used
 	byAlignment
+	wide *tiled // the kernel of wide tiles; nil if they are not used
 }
 
-// fits reports whether tiles compute the product of a weight with some rows of activations. each is
-// the number of rows of each weight in a tile.
-func (t *tiled) fits(w *weight, rows, each int) bool {
-	return rows >= t.from && (w.out+each-1)/each*w.matrices*((rows+t.inputs-1)/t.inputs) >= t.tiles
+// newTiled returns a kernel without its pipelines.
+func newTiled(kernel string, c *Choice) tiled {
+	t := tiled{rows: c.Rows, inputs: c.Inputs, weights: 1, from: c.From, tiles: c.Tiles}
+	if kernel == GatedTile || kernel == ExpertGatedTile {
+		t.weights = 2
+	}
+	if c.Wide > 0 {
+		t.wide = &tiled{rows: wideTileRows, inputs: wideTileInputs, weights: t.weights, from: c.Wide, tiles: c.WideTiles}
+	}
+	return t
+}
+
+// fits reports whether tiles compute the product of a weight with some rows of activations.
+func (t *tiled) fits(w *weight, rows int) bool {
+	g := t.grid(w.out, rows)
+	return rows >= t.from && g.x*g.y*w.matrices >= t.tiles
+}
+
+// forRows returns the kernel for the product of a weight with some rows of activations that fit.
+func (t *tiled) forRows(w *weight, rows int) *tiled {
+	if t.wide != nil && t.wide.fits(w, rows) {
+		return t.wide
+	}
+	return t
 }
 
 // room returns the threadgroup memory of a tile in bytes (see tile.h).
-func (t *tiled) room() int { return 4 * tileGroups * (16*t.rows + tileStride*t.inputs + 8) }
+func (t *tiled) room() int {
+	if t.rows == wideTileRows {
+		return 4 * max(2*tileStride*(wideTileRows+wideTileInputs), wideTileRows*wideTileInputs)
+	}
+	return 4 * tileGroups * (16*t.rows + tileStride*t.inputs + 8)
+}
 
-// grid returns the grid of a product. The weight has as many rows as out says, of which the
-// parameter each is the number per tile. The parameter rows is the number of rows of activations.
-func (t tiled) grid(out, each, rows int) grid {
+// grid returns the grid of a product. The weight has as many rows as out says. The parameter rows
+// is the number of rows of activations.
+func (t *tiled) grid(out, rows int) grid {
+	each := t.rows / t.weights
 	return grid{
 		x: (out + each - 1) / each, y: (rows + t.inputs - 1) / t.inputs,
 		simdgroups: tileGroups, shared: t.room(),
@@ -281,12 +309,13 @@ func (m *maker) all(file, kernel string, w weightShape) (list []compiled) {
 // threads for the chosen tile, tiles chooses a smaller one, which needs fewer registers.
 func (m *maker) tiles(file, kernel string, w weightShape) tiled {
 	c := m.set.geometry.find(kernel, w.kind, w.in, w.out, 0)
-	made := tiled{rows: c.Rows, inputs: c.Inputs, from: c.From, tiles: c.Tiles}
+	made := newTiled(kernel, &c)
 	for m.err == nil {
 		made.byAlignment = m.byAlignment(file, kernel+"_"+w.kind.String(), w.kind, w.in, flag(m.set.plainTiles), uint32(made.rows), uint32(made.inputs))
 		limit := m.simdgroups(made.aligned)
 		switch {
 		case tileGroups <= limit:
+			m.compileWide(&made, file, kernel, w)
 			return made
 		case made.rows > smallTile:
 			made.rows = smallTile
@@ -298,15 +327,34 @@ func (m *maker) tiles(file, kernel string, w weightShape) tiled {
 	return made
 }
 
+// compileWide compiles the kernel of wide tiles. If tiles do not use simdgroup matrices or the
+// device does not allow enough threads, it removes the kernel.
+func (m *maker) compileWide(t *tiled, file, kernel string, w weightShape) {
+	if t.wide == nil {
+		return
+	}
+	if !m.set.plainTiles {
+		t.wide.byAlignment = m.byAlignment(file, kernel+"_"+w.kind.String(), w.kind, w.in, flag(false), wideTileRows, wideTileInputs)
+	}
+	if m.set.plainTiles || tileGroups > m.simdgroups(t.wide.aligned) {
+		t.wide = nil
+	}
+}
+
 // tileConstants returns the function constants with which the geometry's tiles for a type of
 // weights are made, unless a device or a shape needs smaller tiles.
 func (k *kernelSet) tileConstants(u unit) (sets [][]Constant) {
 	kernels := map[string][]string{"tiles.metal": {ProductTile, GatedTile}, "expert_tiles.metal": {ExpertGatedTile, ExpertDownTile}}
 	for _, kernel := range kernels[u.file] {
 		c := k.geometry.find(kernel, typeNamed(u.kind), 0, 0, 0)
-		set := constants(1, flag(k.plainTiles), uint32(c.Rows), uint32(c.Inputs))
-		if !slices.ContainsFunc(sets, func(have []Constant) bool { return slices.Equal(have, set) }) {
-			sets = append(sets, set)
+		chosen := [][]Constant{constants(1, flag(k.plainTiles), uint32(c.Rows), uint32(c.Inputs))}
+		if c.Wide > 0 && !k.plainTiles {
+			chosen = append(chosen, constants(1, flag(k.plainTiles), wideTileRows, wideTileInputs))
+		}
+		for _, set := range chosen {
+			if !slices.ContainsFunc(sets, func(have []Constant) bool { return slices.Equal(have, set) }) {
+				sets = append(sets, set)
+			}
 		}
 	}
 	return sets

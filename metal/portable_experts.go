@@ -112,11 +112,11 @@ func (o *gatedExperts) portable(p *portable) {
 		record(p.step, "gated_experts", k.pipeline(p, o.x, 0), g, &a, weights[0], weights[1], weights[2], weights[3], at(o.x), routing, routing, routing, into(o.dst),
 			biases[0], biases[1], logits, logitBias)
 	} else {
-		p.inChoices(o.routing, w, weightOf(e.Down), int(a.slots), w.kernels.expertGatedTile.from, func(from, to int, c groupedChoices) {
+		tile := &w.kernels.expertGatedTile
+		p.inChoices(o.routing, w, weightOf(e.Down), int(a.slots), tile, func(from, to int, c groupedChoices) {
 			x, routing := at(o.x.Span(from, to)), at(o.routing.Span(from, to))
-			if c.key.tile == choicesTile {
-				k := w.kernels.expertGatedTile
-				record(p.step, "gated_experts", k.pipeline(p, o.x, 0), k.grid(widest, k.rows/2, c.count*choicesTile), &a,
+			if k := tile.forChoices(c.key.tile); k != nil {
+				record(p.step, "gated_experts", k.pipeline(p, o.x, 0), k.grid(widest, c.count*k.inputs), &a,
 					weights[0], weights[1], weights[2], weights[3], x, c.choices, c.tiles, into(o.dst.Span(from, to)), biases[0], biases[1])
 				return
 			}
@@ -161,10 +161,11 @@ func (o *expertsAdd) portable(p *portable) {
 		record(p.step, "experts_add", k.pipeline(p, o.h, 0), g, &a, down, sharedDown, at(o.h), at(o.routing), into(o.dst), bias)
 	} else {
 		by := weighArgs{cols: uint32(w.out), used: uint32(o.used()), slots: a.slots, routingStride: uint32(o.routing.Stride), dstStride: uint32(o.dst.Stride)}
-		p.inChoices(o.routing, w, w, int(a.slots), w.kernels.expertDownTile.from, func(from, to int, c groupedChoices) {
+		tile := &w.kernels.expertDownTile
+		p.inChoices(o.routing, w, w, int(a.slots), tile, func(from, to int, c groupedChoices) {
 			h := at(o.h.Span(from, to))
-			if k := w.kernels.expertDownTile; c.key.tile == choicesTile {
-				record(p.step, "experts_down", k.pipeline(p, o.h, 0), k.grid(w.out, k.rows, c.count*choicesTile), &a, down, sharedDown, h, c.choices, c.tiles, c.rest, bias)
+			if k := tile.forChoices(c.key.tile); k != nil {
+				record(p.step, "experts_down", k.pipeline(p, o.h, 0), k.grid(w.out, c.count*k.inputs), &a, down, sharedDown, h, c.choices, c.tiles, c.rest, bias)
 			} else {
 				k := forRows(w.kernels.expertsDown, c.key.tile)
 				record(p.step, "experts_down", k.pipeline(p, o.h, 0), grid{x: k.groups(w.out), y: c.count, simdgroups: k.simdgroups, shared: k.room(max(w.in, int(a.sharedN)))}, &a, down, sharedDown, h, c.choices, c.tiles, c.rest, bias)
@@ -203,12 +204,27 @@ func (g *grouped) layOut(s *room, choices int) {
 // use another share, the number is scaled.
 const expertsPerRow = 16
 
-// tileOfChoices returns the maximum number of choices per tile: choicesTile, or the number of
-// inputs of a kernel for few choices.
-func tileOfChoices(rows, used, experts, from int) int {
+// forChoices returns the tiled kernel for some choices per tile, or nil if they are those of a
+// kernel for few choices.
+func (t *tiled) forChoices(n int) *tiled {
+	switch {
+	case n == t.inputs:
+		return t
+	case t.wide != nil && n == t.wide.inputs:
+		return t.wide
+	default:
+		return nil
+	}
+}
+
+// tileOfChoices returns the maximum number of choices per tile: the number of inputs of the tiled
+// kernel k or of a kernel for few choices.
+func tileOfChoices(rows, used, experts int, k *tiled) int {
 	switch choices := rows * used; {
-	case expertsPerRow*choices >= from*experts:
-		return choicesTile
+	case k.wide != nil && expertsPerRow*choices >= k.wide.from*experts:
+		return k.wide.inputs
+	case expertsPerRow*choices >= k.from*experts:
+		return k.inputs
 	case choices <= experts:
 		return 2
 	case choices <= 2*experts:
@@ -219,12 +235,11 @@ func tileOfChoices(rows, used, experts, from int) int {
 }
 
 // inChoices groups a routing by expert, in parts that fit into scratch memory with the down
-// products of their choices, and calls op for each part. The parameter from is the number of rows
-// from which tiles are used.
-func (p *portable) inChoices(routing compute.Tensor, w, down *weight, slots, from int, op func(from, to int, c groupedChoices)) {
+// products of their choices, and calls op for each part. tile is the tiled kernel of the operation.
+func (p *portable) inChoices(routing compute.Tensor, w, down *weight, slots int, tile *tiled, op func(from, to int, c groupedChoices)) {
 	p.inParts(routing.Rows, slots*(groupedInts+down.out), func(first, to int) {
 		part := routing.Span(first, to)
-		op(first, to, p.groupChoices(part, w, slots, tileOfChoices(routing.Rows, routing.Cols/2, w.matrices, from)))
+		op(first, to, p.groupChoices(part, w, slots, tileOfChoices(routing.Rows, routing.Cols/2, w.matrices, tile)))
 	})
 }
 

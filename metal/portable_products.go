@@ -6,8 +6,7 @@ import (
 
 // tiles reports whether the product with some rows of activations is computed in tiles.
 func (w *weight) tiles(rows int) bool {
-	k := &w.kernels.productTile
-	return k.fits(w, rows, k.rows)
+	return w.kernels.productTile.fits(w, rows)
 }
 
 // sameType returns the number of weights at the beginning that have the same type and can share a
@@ -100,8 +99,8 @@ func (a *tileArgs) sizes(dst, x compute.Tensor, w *weight) {
 // productTile is productFew for many rows of activations.
 func (p *portable) productTile(name string, dst, x compute.Tensor, w *weight, a tileArgs, concurrent bool) {
 	a.sizes(dst, x, w)
-	k := w.kernels.productTile
-	g := k.grid(w.out, k.rows, dst.Rows)
+	k := w.kernels.productTile.forRows(w, dst.Rows)
+	g := k.grid(w.out, dst.Rows)
 	g.z, g.concurrent = w.matrices, concurrent
 	record(p.step, name, k.pipeline(p, x, int(a.xMatrix)), g, &a, Binding{Buffer: w.buffer}, at(x), into(dst))
 }
@@ -110,8 +109,8 @@ func (p *portable) gatedTile(o *gatedProduct, concurrent bool) {
 	w := o.gate.(*weight)
 	a := tileArgs{activation: uint32(o.activation)}
 	a.sizes(o.dst, o.x, w)
-	k := w.kernels.gatedTile
-	g := k.grid(w.out, k.rows/2, o.dst.Rows)
+	k := w.kernels.gatedTile.forRows(w, o.dst.Rows)
+	g := k.grid(w.out, o.dst.Rows)
 	g.concurrent = concurrent
 	record(p.step, "gated_product", k.pipeline(p, o.x, 0), g, &a, bind(o.gate, Binding{}), bind(o.up, Binding{}), at(o.x), into(o.dst))
 }
@@ -126,7 +125,7 @@ func (o *gatedProduct) portable(p *portable) {
 		p.gateSeparately(o, func(products *product) { products.portable(p) })
 		return
 	}
-	if k := &w.kernels.gatedTile; k.fits(w, o.dst.Rows, k.rows/2) {
+	if w.kernels.gatedTile.fits(w, o.dst.Rows) {
 		p.gatedTile(o, false)
 		return
 	}

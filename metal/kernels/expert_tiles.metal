@@ -3,6 +3,18 @@
 #include "tile.h"
 #include "experts.h"
 
+// ChosenRows are the rows of activations of a tile's choices. Each choice of a row has its own
+// activations, slot floats apart, or all have the same, if slot is 0.
+struct ChosenRows {
+    device const float* x;
+    device const uint* choices;
+    uint slots, stride, slot, count;
+    uint at(uint i) const {
+        uint choice = choices[min(i, count - 1)];
+        return choice / slots * stride + choice % slots * slot;
+    }
+};
+
 // expert_gated_tile writes the activations of gate·x and up·x of a tile's choices to dst. The
 // results of a row are one after another in the order of its choices. Grid: (rows of weights /
 // (tile_rows/2), tiles).
@@ -26,19 +38,16 @@ kernel void expert_gated_tile(
     uint simdgroup [[simdgroup_index_in_threadgroup]]) {
     device const ExpertTile& t = tiles[group.y];
     bool routed = t.expert < args.experts;
-    uint each = tile_rows / 2, first = group.x * each, own = tile_weight(tid), out = routed ? args.out : args.shared_out;
+    uint each = tile_rows / 2, first = group.x * each, out = routed ? args.out : args.shared_out;
     if (t.count == 0 || first >= out) return;
     if (!routed) {
         gate = shared_gate;
         up = shared_up;
     }
     ulong base = routed ? ulong(t.expert) * out : 0;
-    device const uchar* w0 = (own < each ? gate : up) + (base + min(first + own % each, out - 1)) * args.row_bytes;
-    device const uchar* w1 = up + (base + min(first + own, out - 1)) * args.row_bytes;
-    TileInputs inputs;
-    inputs.x = x;
-    UNROLL for (uint i = 0; i < 4; i++) inputs.at[i] = choices[t.first + min(tile_input(tid) + 8 * i, t.count - 1)] / args.slots * args.x_stride;
-    tile<W>(w0, w1, inputs, t.count, args.n, shared, tid, lane, simdgroup);
+    GatedRows weights = {gate + base * args.row_bytes, up + base * args.row_bytes, first, out, args.row_bytes};
+    ChosenRows inputs = {x, choices + t.first, args.slots, args.x_stride, 0, t.count};
+    tile<W>(weights, inputs, args.n, shared, tid, lane, simdgroup);
     for (uint i = tid; i < tile_inputs * each; i += tile_threads) {
         uint r = i / each, o = i % each;
         if (r < t.count && first + o < out) {
@@ -76,15 +85,9 @@ kernel void expert_down_tile(
     bool routed = t.expert < args.experts;
     uint first = group.x * tile_rows, n = routed ? args.n : args.shared_n, row_bytes = routed ? args.row_bytes : args.shared_row_bytes;
     device const uchar* w = routed ? down + ulong(t.expert) * args.out * args.row_bytes : shared_down;
-    device const uchar* w0 = w + ulong(min(first + tile_weight(tid), args.out - 1)) * row_bytes;
-    device const uchar* w1 = w + ulong(min(first + tile_weight(tid) + 32, args.out - 1)) * row_bytes;
-    TileInputs inputs;
-    inputs.x = h;
-    UNROLL for (uint i = 0; i < 4; i++) {
-        uint choice = choices[t.first + min(tile_input(tid) + 8 * i, t.count - 1)];
-        inputs.at[i] = choice / args.slots * args.x_stride + choice % args.slots * args.n;
-    }
-    tile<W>(w0, w1, inputs, t.count, n, shared, tid, lane, simdgroup);
+    MatrixRows weights = {w, first, args.out, row_bytes};
+    ChosenRows inputs = {h, choices + t.first, args.slots, args.x_stride, args.n, t.count};
+    tile<W>(weights, inputs, n, shared, tid, lane, simdgroup);
     for (uint i = tid; i < tile_inputs * tile_rows; i += tile_threads) {
         uint r = i / tile_rows, o = i % tile_rows;
         if (r < t.count && first + o < args.out) {

@@ -2,18 +2,25 @@
 // activations.
 //
 // The results have the same bits as those of the function products (products.h): the weights of a
-// strand are summed in the same order, and strands are added in the same order. Each simdgroup
-// computes the whole tile for one strand at a time. The threads of a threadgroup stage the next
-// chunks of all its strands together, since these are next to each other in memory. A threadgroup
-// has fewer simdgroups than a row has strands, so it passes over the row more than once.
+// strand are summed in the same order, and strands are added in the same order. There are two kinds
+// of tiles.
+//
+// Narrow tiles have up to 64 rows of weights and 32 of activations. Each simdgroup computes the
+// whole tile for one strand at a time. The threads of a threadgroup stage the next chunks of all
+// its strands together, since these are next to each other in memory. A threadgroup has fewer
+// simdgroups than a row has strands, so it passes over the row more than once.
+//
+// Wide tiles have 128 rows of weights and 64 of activations, of which each simdgroup computes a
+// quarter. The threadgroup computes one strand after another. A weight is unpacked for twice as
+// many activations, and threads stage a chunk while others multiply the one before.
 #include "products.h"
 
 // plain_tiles is 1 if simdgroup matrices are not used. Matrices are faster, but Metal does not
 // specify the order of their sums. When the backend starts, it compares results with and without
 // matrices, and uses matrices if the bits agree.
 CONSTANT(uint, plain_tiles, 1)
-CONSTANT(uint, tile_rows, 2)    // rows of weights: 32 or 64
-CONSTANT(uint, tile_inputs, 3)  // rows of activations: 16 or 32
+CONSTANT(uint, tile_rows, 2)    // rows of weights: 32 or 64, or 128 in wide tiles
+CONSTANT(uint, tile_inputs, 3)  // rows of activations: 16 or 32, or 64 in wide tiles
 
 constant uint groups = TILE_SIMDGROUPS;  // simdgroups of a threadgroup
 constant uint tile_threads = 32 * groups;
@@ -28,30 +35,46 @@ inline uint strand_floats() { return 16 * tile_rows + tile_stride * tile_inputs 
 // and a row of weights.
 inline uint tile_result(uint input, uint weight) { return input * tile_rows + weight; }
 
-// tile_weight returns the row of the tile's weights that a thread loads. It also loads row 32 after
-// it, if there is one.
-inline uint tile_weight(uint tid) { return tid / groups; }
+// MatrixRows are the rows of weights of a tile, from row first on, of a matrix at w with out rows.
+struct MatrixRows {
+    device const uchar* w;
+    uint first, out, row_bytes;
+    device const uchar* row(uint i) const { return w + ulong(min(first + i, out - 1)) * row_bytes; }
+};
 
-// TileInputs are the rows of activations that a thread loads: every eighth, from tile_input on.
-struct TileInputs {
-    device const float* x;
-    uint at[4];
-    template <typename W>
-    float4 load(uint row, uint c, uint i, uint n) const {
-        uint k = W::at(c, i);
-        return four_inputs<W>(x + (at[row] + k), k, n);
+// GatedRows are rows of gate and then as many rows of up.
+struct GatedRows {
+    device const uchar* gate;
+    device const uchar* up;
+    uint first, out, row_bytes;
+    device const uchar* row(uint i) const {
+        uint each = tile_rows / 2;
+        return (i < each ? gate : up) + ulong(min(first + i % each, out - 1)) * row_bytes;
     }
 };
 
-inline uint tile_input(uint tid) { return tid / (4 * groups); }
+// PlainRows are count rows of activations that begin at x and are stride floats apart. Like other
+// rows of activations, they have a member at, which returns where row i begins or, past the end,
+// the last one.
+struct PlainRows {
+    device const float* x;
+    uint stride, count;
+    uint at(uint i) const { return min(i, count - 1) * stride; }
+};
 
-// own_inputs returns the rows of activations of a thread, of count rows that begin at x and are
-// stride floats apart.
-inline TileInputs own_inputs(device const float* x, uint stride, uint tid, uint count) {
-    TileInputs inputs;
-    inputs.x = x;
-    UNROLL for (uint i = 0; i < 4; i++) inputs.at[i] = min(tile_input(tid) + 8 * i, count - 1) * stride;
-    return inputs;
+// OwnRows are the rows that a thread stages: one or two of weights, and up to four of activations,
+// which begin at x + at[i]. count is the tile's number of rows of activations.
+struct OwnRows {
+    device const uchar* w[2];
+    device const float* x;
+    uint at[4], count;
+};
+
+// load_quarter reads the activations for the weights 4i to 4i+3 of chunk c, of the row at x + at.
+template <typename W>
+inline float4 load_quarter(device const float* x, uint at, uint c, uint i, uint n) {
+    uint k = W::at(c, i);
+    return four_inputs<W>(x + (at + k), k, n);
 }
 
 // plain_products adds the products of 8 weights to the sums of a lane: four rows of activations at
@@ -67,18 +90,22 @@ inline void plain_products(threadgroup const float* x, threadgroup const float* 
     }
 }
 
-// tile computes the products of a tile with count rows of activations and leaves them in shared;
-// see tile_result. w0 and w1 are the rows of weights that the thread loads. All threads of the
-// threadgroup must call tile. It ends with a barrier. The next chunks are fetched while those
-// before are multiplied.
+// narrow_weight and narrow_input return the first rows of weights and of activations that a thread
+// stages in a narrow tile. The others are 32 and 8 rows apart.
+inline uint narrow_weight(uint tid) { return tid / groups; }
+inline uint narrow_input(uint tid) { return tid / (4 * groups); }
+
+// narrow_tile is tile for narrow tiles. The next chunks are fetched while those before are
+// multiplied.
 template <typename W>
-inline void tile(device const uchar* w0, device const uchar* w1, thread const TileInputs& x, uint count, uint n, threadgroup float* shared, uint tid, uint lane, uint simdgroup) {
+inline void narrow_tile(thread const OwnRows& own, uint n, threadgroup float* shared, uint tid, uint lane, uint simdgroup) {
     uint rows = tile_rows, inputs = tile_inputs, plain = plain_tiles, chunks = (n + 15) / 16;
     // The thread stages a chunk of its rows of weights, and a quarter of a chunk of its rows of
     // activations.
+    uint count = own.count;
     uint chunk = tid % groups, input_chunk = tid / 2 % groups, quarter = tid / (2 * groups) % 2 * 2 + tid % 2;
-    threadgroup float* stage_w = shared + chunk * strand_floats() + 8 * tile_weight(tid);
-    threadgroup float* stage_x = shared + input_chunk * strand_floats() + 16 * rows + tile_input(tid) * tile_stride + 4 * quarter;
+    threadgroup float* stage_w = shared + chunk * strand_floats() + 8 * narrow_weight(tid);
+    threadgroup float* stage_x = shared + input_chunk * strand_floats() + 16 * rows + narrow_input(tid) * tile_stride + 4 * quarter;
     threadgroup const float* b = shared + simdgroup * strand_floats();  // the simdgroup's weights
     threadgroup const float* a = b + 16 * rows;                         // its activations
     float total[4][4];  // for every eight rows of activations, of the products that the thread adds up
@@ -93,10 +120,10 @@ inline void tile(device const uchar* w0, device const uchar* w1, thread const Ti
         typename W::Packed packed[2];
         float4 four[4];
         uint c = min(pass + chunk, chunks - 1), d = min(pass + input_chunk, chunks - 1);
-        packed[0] = W::fetch(w0, c, n);
-        if (rows > 32) packed[1] = W::fetch(w1, c, n);
+        packed[0] = W::fetch(own.w[0], c, n);
+        if (rows > 32) packed[1] = W::fetch(own.w[1], c, n);
         UNROLL for (uint i = 0; i < 4; i++) {
-            if (8 * i < inputs) four[i] = x.template load<W>(i, d, quarter, n);
+            if (8 * i < inputs) four[i] = load_quarter<W>(own.x, own.at[i], d, quarter, n);
         }
         for (uint first = pass; first < chunks; first += strands) {
             float v[2][16];
@@ -115,10 +142,10 @@ inline void tile(device const uchar* w0, device const uchar* w1, thread const Ti
             threadgroup_barrier(mem_flags::mem_threadgroup);
             c = min(first + strands + chunk, chunks - 1);
             d = min(first + strands + input_chunk, chunks - 1);
-            packed[0] = W::fetch(w0, c, n);
-            if (rows > 32) packed[1] = W::fetch(w1, c, n);
+            packed[0] = W::fetch(own.w[0], c, n);
+            if (rows > 32) packed[1] = W::fetch(own.w[1], c, n);
             UNROLL for (uint i = 0; i < 4; i++) {
-                if (8 * i < inputs) four[i] = x.template load<W>(i, d, quarter, n);
+                if (8 * i < inputs) four[i] = load_quarter<W>(own.x, own.at[i], d, quarter, n);
             }
             for (uint k = first + simdgroup < chunks ? 0 : 16; k < 16; k += 8) {
                 if (plain != 0) {
@@ -178,4 +205,89 @@ inline void tile(device const uchar* w0, device const uchar* w1, thread const Ti
         }
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
+}
+
+// wide_tile is tile for wide tiles. A simdgroup computes 64 of the rows of weights and every second
+// eight of the rows of activations. Two chunks are staged: one that is multiplied, and one that
+// other simdgroups, which have passed the barrier and are ahead by up to a chunk, write.
+template <typename W>
+inline void wide_tile(thread const OwnRows& own, uint n, threadgroup float* shared, uint tid, uint lane, uint simdgroup) {
+    uint chunks = (n + 15) / 16, count = own.count, quarter = tid % 4, half_of = simdgroup / 2;
+    // The thread stages a chunk of a row of weights, and a quarter of a chunk of two rows of
+    // activations.
+    uint own_w = tid * tile_stride, own_x = (tile_rows + tid / 4) * tile_stride + 4 * quarter;
+    uint b = simdgroup % 2 * 64 * tile_stride, a = (tile_rows + 8 * half_of) * tile_stride;
+    uint other = (tile_rows + tile_inputs) * tile_stride, now = 0;
+    simdgroup_float8x8 sums[8][4], total[8][4];  // rows of weights by activations
+    UNROLL for (uint i = 0; i < 32; i++) total[i / 4][i % 4] = make_filled_simdgroup_matrix<float, 8, 8>(-0.0f);
+    typename W::Packed packed = W::fetch(own.w[0], 0, n);
+    float4 four0 = load_quarter<W>(own.x, own.at[0], 0, quarter, n), four1 = load_quarter<W>(own.x, own.at[1], 0, quarter, n);
+    for (uint s = 0; s < strands; s++) {
+        UNROLL for (uint i = 0; i < 32; i++) sums[i / 4][i % 4] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+        for (uint c = s; c < chunks; c += strands) {
+            threadgroup float* staged = shared + now;
+            float v[16];
+            W::unpack(packed, c, v);
+            UNROLL for (uint k = 0; k < 16; k += 4) store_four(staged + own_w + k, v[k], v[k + 1], v[k + 2], v[k + 3]);
+            store_four(staged + own_x, four0.x, four0.y, four0.z, four0.w);
+            store_four(staged + own_x + 32 * tile_stride, four1.x, four1.y, four1.z, four1.w);
+            uint next = c + strands < chunks ? c + strands : min(s + 1, chunks - 1);
+            packed = W::fetch(own.w[0], next, n);
+            four0 = load_quarter<W>(own.x, own.at[0], next, quarter, n);
+            four1 = load_quarter<W>(own.x, own.at[1], next, quarter, n);
+            threadgroup_barrier(mem_flags::mem_threadgroup);
+            if (count > 48 + 8 * half_of) {
+                UNROLL for (uint k = 0; k < 16; k += 8) {
+                    simdgroup_float8x8 rows[8], columns;
+                    UNROLL for (uint j = 0; j < 8; j++) simdgroup_load(rows[j], staged + b + 8 * j * tile_stride + k, tile_stride);
+                    UNROLL for (uint i = 0; i < 4; i++) {
+                        simdgroup_load(columns, staged + a + 16 * i * tile_stride + k, tile_stride, ulong2(0, 0), true);
+                        UNROLL for (uint j = 0; j < 8; j++) simdgroup_multiply_accumulate(sums[j][i], rows[j], columns, sums[j][i]);
+                    }
+                }
+            } else {
+                for (uint k = 0; k < 16; k += 8) {
+                    simdgroup_float8x8 rows[8], columns;
+                    UNROLL for (uint j = 0; j < 8; j++) simdgroup_load(rows[j], staged + b + 8 * j * tile_stride + k, tile_stride);
+                    UNROLL for (uint i = 0; i < 4; i++) {
+                        if (count > 16 * i + 8 * half_of) {
+                            simdgroup_load(columns, staged + a + 16 * i * tile_stride + k, tile_stride, ulong2(0, 0), true);
+                            UNROLL for (uint j = 0; j < 8; j++) simdgroup_multiply_accumulate(sums[j][i], rows[j], columns, sums[j][i]);
+                        }
+                    }
+                }
+            }
+            now = other - now;
+        }
+        UNROLL for (uint i = 0; i < 32; i++) {
+            UNROLL for (uint e = 0; e < 2; e++) total[i / 4][i % 4].thread_elements()[e] += sums[i / 4][i % 4].thread_elements()[e];
+        }
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    // The row and the first column of the lane's two elements in an 8 by 8 matrix.
+    uint r = (lane / 4 & 4) + lane / 2 % 4, column = (lane / 4 & 2) * 2 + lane % 2 * 2;
+    UNROLL for (uint i = 0; i < 32; i++) {
+        UNROLL for (uint e = 0; e < 2; e++) {
+            shared[tile_result(8 * (i % 4 * 2 + half_of) + column + e, 64 * (simdgroup % 2) + 8 * (i / 4) + r)] = total[i / 4][i % 4].thread_elements()[e];
+        }
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+}
+
+// tile computes the products of a tile with x.count rows of activations and leaves them in shared;
+// see tile_result. All threads of the threadgroup must call tile. It ends with a barrier.
+template <typename W, typename R, typename X>
+inline void tile(thread const R& weights, thread const X& x, uint n, threadgroup float* shared, uint tid, uint lane, uint simdgroup) {
+    OwnRows own;
+    own.x = x.x;
+    own.count = x.count;
+    if (tile_rows > 64) {
+        own.w[0] = weights.row(tid);
+        UNROLL for (uint i = 0; i < 2; i++) own.at[i] = x.at(tid / 4 + 32 * i);
+        wide_tile<W>(own, n, shared, tid, lane, simdgroup);
+    } else {
+        UNROLL for (uint i = 0; i < 2; i++) own.w[i] = weights.row(narrow_weight(tid) + 32 * i);
+        UNROLL for (uint i = 0; i < 4; i++) own.at[i] = x.at(narrow_input(tid) + 8 * i);
+        narrow_tile<W>(own, n, shared, tid, lane, simdgroup);
+    }
 }

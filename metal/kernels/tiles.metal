@@ -28,10 +28,9 @@ kernel void product_tile(
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]]) {
     uint first = group.x * tile_rows, row = group.y * tile_inputs, count = args.rows - row;
-    w += ulong(group.z) * args.out * args.row_bytes;
-    device const uchar* w0 = w + ulong(min(first + tile_weight(tid), args.out - 1)) * args.row_bytes;
-    device const uchar* w1 = w + ulong(min(first + tile_weight(tid) + 32, args.out - 1)) * args.row_bytes;
-    tile<W>(w0, w1, own_inputs(x + group.z * args.x_matrix + row * args.x_stride, args.x_stride, tid, count), count, args.n, shared, tid, lane, simdgroup);
+    MatrixRows weights = {w + ulong(group.z) * args.out * args.row_bytes, first, args.out, args.row_bytes};
+    PlainRows inputs = {x + group.z * args.x_matrix + row * args.x_stride, args.x_stride, count};
+    tile<W>(weights, inputs, args.n, shared, tid, lane, simdgroup);
     dst += group.z * args.dst_matrix;
     for (uint i = tid; i < tile_inputs * tile_rows; i += tile_threads) {
         uint r = i / tile_rows, o = i % tile_rows;
@@ -57,10 +56,10 @@ kernel void gated_tile(
     uint tid [[thread_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]]) {
-    uint each = tile_rows / 2, first = group.x * each, row = group.y * tile_inputs, count = args.rows - row, own = tile_weight(tid);
-    device const uchar* w0 = (own < each ? gate : up) + ulong(min(first + own % each, args.out - 1)) * args.row_bytes;
-    device const uchar* w1 = up + ulong(min(first + own, args.out - 1)) * args.row_bytes;
-    tile<W>(w0, w1, own_inputs(x + row * args.x_stride, args.x_stride, tid, count), count, args.n, shared, tid, lane, simdgroup);
+    uint each = tile_rows / 2, first = group.x * each, row = group.y * tile_inputs, count = args.rows - row;
+    GatedRows weights = {gate, up, first, args.out, args.row_bytes};
+    PlainRows inputs = {x + row * args.x_stride, args.x_stride, count};
+    tile<W>(weights, inputs, args.n, shared, tid, lane, simdgroup);
     for (uint i = tid; i < tile_inputs * each; i += tile_threads) {
         uint r = i / each, o = i % each;
         if (row + r < args.rows && first + o < args.out) {
