@@ -32,8 +32,11 @@ func TestMain(m *testing.M) {
 // slow.
 var long = os.Getenv("INGOT_LONG") != ""
 
+// open starts the backend on an emulator with one worker, unless h has a number. Tests run in
+// parallel, so more workers compute no more, and take a fourteenth more of the processors' time.
 func open(tb testing.TB, o metal.Options, h emulator.Options) *metal.Backend {
 	tb.Helper()
+	h.Workers = max(h.Workers, 1)
 	dev, err := emulator.Open(h)
 	if errors.Is(err, emulator.ErrNoCompiler) {
 		tb.Skipf("the kernels are not tested: %v", err)
@@ -83,7 +86,7 @@ func other(rows int) (g metal.Geometry) {
 // dedicated or checked memory, compute fewer batches, and so do plain tiles, which must have the
 // bits of the others. Cases that differ from the first one only in tiles compute only operations
 // that can use them. With INGOT_LONG=1, all cases compute all operations with all batches, and
-// checked memory is also tested without tiles.
+// checked memory is also tested without tiles. The first case runs two threadgroups at a time.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	few := tilesFrom(2)
@@ -92,7 +95,7 @@ func TestConformance(t *testing.T) {
 		options metal.Options
 		device  emulator.Options
 	}{
-		{"release", metal.Options{}, emulator.Options{}},
+		{"release", metal.Options{}, emulator.Options{Workers: 2}},
 		{"tiles", metal.Options{Geometry: few}, emulator.Options{}},
 		{"other tiles, dedicated memory", metal.Options{Geometry: other(2)}, emulator.Options{Discrete: true}},
 		{"debug, dedicated memory", metal.Options{Mode: metal.Debug}, emulator.Options{Discrete: true, Seed: 3}},

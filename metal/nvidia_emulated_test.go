@@ -12,11 +12,12 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// emulatedNvidia starts the backend on an emulator that also runs NVIDIA's kernels. Without
+// emulatedNvidia starts the backend on an emulator that also runs NVIDIA's kernels, for two
+// threadgroups at a time, since threadgroups of some of them add to the same sums. Without
 // INGOT_LONG, it has Hopper's tiles, so that TestHopperConformance compiles no kernels again.
 func emulatedNvidia(tb testing.TB, o metal.Options) *metal.Backend {
 	tb.Helper()
-	return open(tb, o, emulator.Options{Nvidia: true, Hopper: !long})
+	return open(tb, o, emulator.Options{Nvidia: true, Hopper: !long, Workers: 2})
 }
 
 // TestNvidiaConformance runs the conformance suite with NVIDIA's kernels: those that a backend
@@ -51,7 +52,7 @@ func TestHopperConformance(t *testing.T) {
 	for name, geometry := range map[string]metal.Geometry{"tiles": tilesFrom(2), "short tiles": other(2)} {
 		start := func(tb testing.TB) compute.Backend {
 			tb.Helper()
-			return open(tb, metal.Options{Geometry: geometry}, emulator.Options{Nvidia: true, Hopper: true})
+			return open(tb, metal.Options{Geometry: geometry}, emulator.Options{Nvidia: true, Hopper: true, Workers: 2})
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
