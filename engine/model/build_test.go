@@ -68,6 +68,19 @@ func (b *build) remove(name string) {
 	b.meta = meta
 }
 
+// clone returns a copy with the same data of tensors.
+func (b *build) clone() *build {
+	c := &build{arch: b.arch, meta: gguf.NewMetadata(), rand: rand.New(rand.NewPCG(1, 3)), tensors: slices.Clone(b.tensors)}
+	for _, key := range b.meta.Keys() {
+		v, _ := b.meta.Any(key)
+		c.meta.Set(key, v)
+	}
+	for i := range c.tensors {
+		c.tensors[i].Shape = slices.Clone(c.tensors[i].Shape)
+	}
+	return c
+}
+
 // tensor returns a tensor, which may be changed in place.
 func (b *build) tensor(name string) *gguf.Tensor {
 	i := slices.IndexFunc(b.tensors, func(t gguf.Tensor) bool { return t.Name == name })

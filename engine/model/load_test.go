@@ -42,14 +42,16 @@ var firstBases = map[string]func() *build{
 	},
 }
 
+// eachBase calls test for each of bases, with a function that returns a copy of the valid file.
 func eachBase(t *testing.T, test func(t *testing.T, base func() *build)) {
 	t.Helper()
 	for name, base := range bases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := load(t, base().write(t))
+			valid := base()
+			_, err := load(t, valid.write(t))
 			require.NoError(t, err)
-			test(t, base)
+			test(t, valid.clone)
 		})
 	}
 }
