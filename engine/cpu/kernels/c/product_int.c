@@ -122,28 +122,37 @@ INLINE void dots(i32v (*s)[VECTORS], const struct weights *b, const struct block
   }
 #else
 // Sums of joined products of bytes fit into 16 bits: unsigned weights are at most 31, or 63 if
-// their offset is 32. Activations are at most 127, and are never -128, which has no opposite.
+// their offset is 32. Activations are at most 127, and are never -128, which has no opposite. A
+// register of weights is read for some rows together.
 #define DOTS_OF_FOUR(j)                                                                                       \
-  UNROLL for (int t = 0; t < T; t++) {                                                                        \
+  UNROLL for (int first = 0; first < T; first += together) {                                                      \
     UNROLL for (int i = 0; i < 4; i += joined) {                                                              \
-      s16w pairs[VECTORS];                                                                                    \
+      s16w pairs[together][VECTORS];                                                                              \
       UNROLL for (int k = 0; k < joined; k++) {                                                               \
-        const __m256i a = (__m256i)four(x[t]->q[0] + 4 * (j + i + k));                                        \
+        __m256i w[VECTORS], size[VECTORS];                                                                    \
         UNROLL for (int v = 0; v < VECTORS; v++) {                                                            \
-          const __m256i w = (__m256i)b[v].q[j + i + k];                                                       \
-          const s16w y = (s16w)(offset == SIGNED ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w)) \
-                                                 : _mm256_maddubs_epi16(w, a));                               \
-          pairs[v] = k == 0 ? y : pairs[v] + y;                                                               \
+          w[v] = (__m256i)b[v].q[j + i + k];                                                                  \
+          size[v] = offset == SIGNED ? _mm256_abs_epi8(w[v]) : w[v];                                          \
+        }                                                                                                     \
+        UNROLL for (int t = 0; t < together; t++) {                                                               \
+          const __m256i a = (__m256i)four(x[first + t]->q[0] + 4 * (j + i + k));                              \
+          UNROLL for (int v = 0; v < VECTORS; v++) {                                                          \
+            const s16w y = (s16w)_mm256_maddubs_epi16(size[v], offset == SIGNED ? _mm256_sign_epi8(a, w[v]) : a); \
+            pairs[t][v] = k == 0 ? y : pairs[t][v] + y;                                                       \
+          }                                                                                                   \
         }                                                                                                     \
       }                                                                                                       \
-      UNROLL for (int v = 0; v < VECTORS; v++) s[t][v] += (i32v)_mm256_madd_epi16((__m256i)pairs[v], _mm256_set1_epi16(1)); \
+      UNROLL for (int t = 0; t < together; t++) {                                                                 \
+        UNROLL for (int v = 0; v < VECTORS; v++) s[first + t][v] += (i32v)_mm256_madd_epi16((__m256i)pairs[t][v], _mm256_set1_epi16(1)); \
+      }                                                                                                       \
     }                                                                                                         \
   }
 #endif
 INLINE void dots(i32v (*s)[VECTORS], const struct weights *b, const struct block *const *x, const int h, const int scales, const int T, const int offset) {
   const int from = h * (REGISTERS / scales), to = (h + 1) * (REGISTERS / scales);
   const int joined = offset == SIGNED ? 1 : offset == 32 ? 2 : 4;
-  (void)joined;
+  const int together = T >= 2 && joined != 2 ? 2 : 1;
+  (void)joined, (void)together;
   UNROLL for (int t = 0; t < T; t++) {
     UNROLL for (int v = 0; v < VECTORS; v++) s[t][v] = correction(x[t], h, scales, offset);
   }
