@@ -71,7 +71,7 @@ type scratch struct {
 	listed        listed    // the tokens that are compared for TopK, MinP and TopP
 	sample        sample
 	points        []point
-	nearIDs       []int32   // [compute.DrawPart+written] indices of listed tokens, and their logits
+	nearIDs       []int32   // [compute.DrawPart+written] indices of tokens in a part or a list, and their logits
 	nearLogits    []float32 // [compute.DrawPart+written]
 	candidates    []weighed // the candidates of TopK and TopP
 	ordered       []weighed // the same candidates, while they are reordered

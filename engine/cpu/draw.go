@@ -86,13 +86,13 @@ func (d *drawing) raw(id int) float32 {
 	return d.logits[id]
 }
 
-// findBest finds the highest logit of the row and, if the token is drawn, of each part.
+// findBest finds the highest logit of the row and, if the draw needs them, of each part.
 func (d *drawing) findBest() {
 	m := d.memory
 	m.parts = m.parts[:0]
 	d.scale = d.draw.Scale()
 	size := len(d.logits)
-	if d.draw.Temperature > 0 {
+	if d.draw.Temperature > 0 && !d.onlyTopP() {
 		size = compute.DrawPart
 	}
 	d.best, d.bestID = float32(math.Inf(-1)), 0
@@ -103,8 +103,7 @@ func (d *drawing) findBest() {
 		if best > d.best {
 			d.best, d.bestID = best, from+int(m.peak.ID)
 		}
-		_, exponent := compute.Weigh(best, d.scale)
-		m.parts = append(m.parts, drawPart{best: best, exponent: exponent})
+		m.parts = append(m.parts, drawPart{best: best})
 	}
 	_, d.highest = compute.Weigh(d.best, d.scale)
 }
@@ -120,6 +119,9 @@ func (d *drawing) weigh(logits []float32, lowest float32, top int32, out []float
 	d.kernels.Weigh(a)
 	return a.Sum
 }
+
+// parts returns the number of parts of the row.
+func (d *drawing) parts() int { return (len(d.logits) + compute.DrawPart - 1) / compute.DrawPart }
 
 // part returns the logits of a part of the row, compute.DrawPart successive tokens.
 func (d *drawing) part(p int) []float32 {
@@ -143,6 +145,7 @@ func (d *drawing) fromAll() int {
 	total := uint64(0)
 	for p := range m.parts {
 		part := &m.parts[p]
+		_, part.exponent = compute.Weigh(part.best, d.scale)
 		part.sum = d.weigh(d.part(p), lowestDrawn, part.exponent, nil)
 		total += part.sum >> d.shift(part.exponent)
 	}

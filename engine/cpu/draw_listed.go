@@ -2,7 +2,6 @@ package cpu
 
 // listed are the tokens of a row whose logits are between two limits, ascending by their ids.
 type listed struct {
-	ids     []int32 // each less the first id of its part
 	values  []float32
 	weights []float32
 	ends    []int  // the index at which each part's tokens end
@@ -17,7 +16,7 @@ const written = 16
 
 // begin empties the list. It gets memory for a row.
 func (l *listed) begin(vocab int) {
-	l.ids, l.values, l.weights = grow(l.ids, vocab+written), grow(l.values, vocab+written), grow(l.weights, vocab+written)
+	l.values, l.weights = grow(l.values, vocab+written), grow(l.weights, vocab+written)
 	l.ends = l.ends[:0]
 	l.n, l.inside, l.above, l.total = 0, 0, 0, 0
 }

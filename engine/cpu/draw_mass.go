@@ -40,9 +40,9 @@ func (d *drawing) bracket(lowest, low, high float32) {
 	l, a := &m.listed, &m.bracket
 	l.begin(len(d.logits))
 	a.Scale, a.Lowest, a.Top, a.Low, a.High = float64(d.scale), float64(lowest), int64(d.highest), float64(low), float64(high)
-	for p := range m.parts {
+	for p := range d.parts() {
 		part := d.part(p)
-		a.X, a.N, a.IDs, a.Values = &part[0], int64(len(part)), &l.ids[l.n], &l.values[l.n]
+		a.X, a.N, a.Values = &part[0], int64(len(part)), &l.values[l.n]
 		d.kernels.Bracket(a)
 		l.n += int(a.Count)
 		l.ends = append(l.ends, l.n)
@@ -76,7 +76,7 @@ func (d *drawing) fromListed(low, high float32, mass uint64) int {
 			ties = append(ties, t)
 		}
 	}
-	return d.fromKept(d.logits[last.id], ties, d.draw.Target(l.above+r.aboveHigh+above+count*last.weight))
+	return d.fromKept(l.values[last.at], ties, d.draw.Target(l.above+r.aboveHigh+above+count*last.weight))
 }
 
 // compare makes the listed tokens whose logits are above low, up to high, the candidates.
@@ -86,16 +86,12 @@ func (d *drawing) compare(low, high float32) {
 	m.candidates = m.candidates[:0]
 	m.nearIDs, m.nearLogits = grow(m.nearIDs, compute.DrawPart+written), grow(m.nearLogits, compute.DrawPart+written)
 	a.Low, a.High, a.IDs, a.Values = float64(math.Nextafter32(low, float32(math.Inf(1)))), float64(high), &m.nearIDs[0], &m.nearLogits[0]
-	p := 0
 	for from := 0; from < l.n; from += compute.DrawPart {
 		a.X, a.N = &l.values[from], int64(min(compute.DrawPart, l.n-from))
 		d.kernels.List(a)
 		for i, index := range m.nearIDs[:a.Count] {
-			at := from + int(index)
-			for at >= l.ends[p] {
-				p++
-			}
-			m.candidates = append(m.candidates, weighed{compute.LogitKey(m.nearLogits[i]), int32(p*compute.DrawPart) + l.ids[at], uint64(l.weights[at])})
+			at := int32(from) + index
+			m.candidates = append(m.candidates, weighed{compute.LogitKey(m.nearLogits[i]), at, uint64(l.weights[at])})
 		}
 	}
 }
@@ -109,12 +105,12 @@ func (d *drawing) fromKept(limit float32, ties []weighed, target uint64) int {
 	for p, end := range l.ends {
 		sum := m.sums[p] + d.aboveLimit(l.values[from:end], l.weights[from:end], limit)
 		n := 0
-		for n < len(ties) && int(ties[n].id)/compute.DrawPart == p {
+		for n < len(ties) && int(ties[n].at) < end {
 			sum += ties[n].weight
 			n++
 		}
 		if target < sum {
-			return d.reachKept(p, limit, ties[:n], target)
+			return d.reachKept(p, limit, n, target)
 		}
 		target -= sum
 		from, ties = end, ties[n:]
@@ -122,23 +118,21 @@ func (d *drawing) fromKept(limit float32, ties []weighed, target uint64) int {
 	return d.bestID // not reached: target is less than the sum of the weights
 }
 
-// reachKept is fromKept in a part.
-func (d *drawing) reachKept(p int, limit float32, ties []weighed, target uint64) int {
+// reachKept is fromKept in a part. ties is the number of its ties.
+func (d *drawing) reachKept(p int, limit float32, ties int, target uint64) int {
 	m, part := d.memory, d.part(p)
 	m.weights = grow(m.weights, compute.DrawPart)
 	d.weigh(part, limit, d.highest, m.weights)
-	last := -1
-	if len(ties) > 0 {
-		last = int(ties[len(ties)-1].id)
-	}
 	for i, v := range part {
-		id := p*compute.DrawPart + i
-		if v == limit && id > last {
-			continue
+		if v == limit {
+			if ties == 0 {
+				continue
+			}
+			ties--
 		}
 		w := uint64(m.weights[i])
 		if target < w {
-			return id
+			return p*compute.DrawPart + i
 		}
 		target -= w
 	}

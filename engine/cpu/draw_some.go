@@ -12,12 +12,8 @@ const weightless = 41
 // fromSome draws from the tokens that MinP, TopK and TopP keep.
 func (d *drawing) fromSome() int {
 	lowest := max(lowestDrawn, d.best+d.draw.Margin(), d.best-weightless/d.scale)
-	k := d.draw.TopK
-	if k >= len(d.logits) {
-		k = 0
-	}
-	share := d.draw.Share()
-	if share > 0 && k == 0 && d.draw.MinP == 0 {
+	k, share := d.topK(), d.draw.Share()
+	if d.onlyTopP() {
 		return d.fromMass(lowest, share)
 	}
 	lowest = d.listHighest(lowest, k)
@@ -29,6 +25,17 @@ func (d *drawing) fromSome() int {
 	}
 	return d.fromKept(math.Nextafter32(lowest, float32(math.Inf(-1))), nil, d.draw.Target(l.total))
 }
+
+// topK returns TopK, or 0 if it keeps all tokens.
+func (d *drawing) topK() int {
+	if d.draw.TopK >= len(d.logits) {
+		return 0
+	}
+	return d.draw.TopK
+}
+
+// onlyTopP reports whether TopP is the only limit of tokens.
+func (d *drawing) onlyTopP() bool { return d.draw.Share() > 0 && d.topK() == 0 && d.draw.MinP == 0 }
 
 // listHighest lists the tokens that TopK and MinP keep, which are those from the returned logit on,
 // and may list some others. k is 0 without TopK, and lowest is the limit of MinP.
@@ -69,11 +76,12 @@ func (d *drawing) list(low float32) {
 	m := d.memory
 	l, a := &m.listed, &m.list
 	l.begin(len(d.logits))
-	a.Low, a.High = float64(low), math.Inf(1)
+	m.nearIDs = grow(m.nearIDs, compute.DrawPart+written)
+	a.Low, a.High, a.IDs = float64(low), math.Inf(1), &m.nearIDs[0]
 	for p := range m.parts {
 		if m.parts[p].best >= low {
 			part := d.part(p)
-			a.X, a.N, a.IDs, a.Values = &part[0], int64(len(part)), &l.ids[l.n], &l.values[l.n]
+			a.X, a.N, a.Values = &part[0], int64(len(part)), &l.values[l.n]
 			d.kernels.List(a)
 			l.n += int(a.Count)
 		}
@@ -97,7 +105,7 @@ func (d *drawing) kth(k int) float32 {
 		m.ordered = append(m.ordered, weighed{compute.LogitKey(v), int32(i), 1})
 	}
 	cut, _ := m.cut(m.ordered, uint64(k))
-	return values[cut.id]
+	return values[cut.at]
 }
 
 // kth returns the k-th highest of the values.
@@ -107,10 +115,10 @@ func (m *scratch) kth(values []float32, k int) float32 {
 	return m.highestValues[k-1]
 }
 
-// weighed is a token with the key of its logit and its weight.
+// weighed is a listed token: the key of its logit, its index in the list and its weight.
 type weighed struct {
 	key    uint32
-	id     int32
+	at     int32
 	weight uint64
 }
 

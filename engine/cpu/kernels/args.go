@@ -180,7 +180,6 @@ type BracketArgs struct {
 	Lowest    float64
 	Top       int64
 	Low, High float64 // as in ListArgs, and so are the next fields
-	IDs       *int32
 	Values    *float32
 	Count     int64
 	Sum       uint64 // result: the sum of all weights

@@ -237,16 +237,16 @@ func list(a *ListArgs) {
 }
 
 func bracket(a *BracketArgs) {
-	ids, values := unsafe.Slice(a.IDs, a.N), from(a.Values, a.N)
+	values := from(a.Values, a.N)
 	a.Count, a.Sum, a.Above = 0, 0, 0
-	for i, v := range from(a.X, a.N) {
+	for _, v := range from(a.X, a.N) {
 		w := weightOf(v, a.Scale, a.Lowest, a.Top)
 		a.Sum += w
 		switch {
 		case float64(v) > a.High:
 			a.Above += w
 		case float64(v) >= a.Low:
-			ids[a.Count], values[a.Count] = int32(i), v
+			values[a.Count] = v
 			a.Count++
 		}
 	}

@@ -141,8 +141,7 @@ struct bracket_args {
   int64_t top;     // as in weigh_args
   double low;
   double high;
-  int32_t *ids;    // [n+16] receives the indices of values from low to high
-  float *values;   // [n+16] receives these values
+  float *values;   // [n+16] receives the values from low to high
   int64_t count;   // result: number of these values
   uint64_t sum;    // result: sum of all weights
   uint64_t above;  // result: sum of the weights of values above high

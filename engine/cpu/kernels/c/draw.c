@@ -38,14 +38,9 @@ void LEVEL(peak)(struct peak_args *a) {
     at = ((first + (int32_t)i) & more) | (at & ~more);
     broken |= ~(x < splat16(__builtin_inff()));
   }
-  float top = -__builtin_inff();
-  int64_t id = 0;
-  ROLLED for (int j = 0; j < 16; j++) {
-    if (best[j] > top || (best[j] == top && at[j] < id)) {
-      top = best[j];
-      id = at[j];
-    }
-  }
+  float top = max_of(best);
+  const i32x16 highest = best == splat16(top);
+  int64_t id = __builtin_reduce_min((at & highest) | (INT32_MAX & ~highest));
   int bad = __builtin_reduce_or(broken);
   ROLLED for (int64_t j = i; j < a->n; j++) {
     bad |= !(a->x[j] < __builtin_inff());
@@ -209,12 +204,12 @@ void LEVEL(weigh)(struct weigh_args *a) {
   }
 }
 
-// list16 writes the values for which the condition holds, and their indices, of which the first is
-// i. It may write 16 of both. It returns their number.
+// list16 writes the values for which the condition holds and, unless ids is null, their indices, of
+// which the first is i. It may write 16 of both. It returns their number.
 INLINE int64_t list16(int32_t *ids, float *values, int64_t i, f32x16 x, mask16 mask) {
 #if LANES == 16
   const i32x16 lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  STORE(i32x16, ids, (i32x16)_mm512_maskz_compress_epi32(mask, (__m512i)(lanes + (int32_t)i)));
+  if (ids) STORE(i32x16, ids, (i32x16)_mm512_maskz_compress_epi32(mask, (__m512i)(lanes + (int32_t)i)));
   STORE(f32x16, values, (f32x16)_mm512_maskz_compress_ps(mask, (__m512)x));
   return __builtin_popcount(mask);
 #elif LANES == 8
@@ -224,7 +219,7 @@ INLINE int64_t list16(int32_t *ids, float *values, int64_t i, f32x16 x, mask16 m
   int64_t count = 0;
   for (; bits; bits &= bits - 1, count++) {
     const int j = __builtin_ctz(bits);
-    ids[count] = (int32_t)i + j;
+    if (ids) ids[count] = (int32_t)i + j;
     values[count] = x[j];
   }
   return count;
@@ -232,7 +227,7 @@ INLINE int64_t list16(int32_t *ids, float *values, int64_t i, f32x16 x, mask16 m
   int64_t count = 0;
   if (__builtin_reduce_or(mask)) {
     ROLLED for (int j = 0; j < 16; j++) {
-      ids[count] = (int32_t)i + j;
+      if (ids) ids[count] = (int32_t)i + j;
       values[count] = x[j];
       count -= mask[j];
     }
@@ -262,6 +257,7 @@ void LEVEL(list)(struct list_args *a) {
 void LEVEL(bracket)(struct bracket_args *a) {
   const struct weighing w = weighing_of(a->scale, a->lowest, a->top);
   const float low = (float)a->low, high = (float)a->high;
+  float *const values = a->values;
   struct pair64 sum = {0}, above = {0};
   int64_t count = 0;
   ROLLED for (int64_t i = 0; i < a->n; i += WIDTH) {
@@ -272,7 +268,7 @@ void LEVEL(bracket)(struct bracket_args *a) {
       const struct pair64 weights = rounded(piece(all, j));
       add64(&sum, weights);
       add64_if(&above, weights, above16(own, high));
-      count += list16(a->ids + count, a->values + count, i + 16 * j, own, between16(own, low, high));
+      count += list16(0, values + count, 0, own, between16(own, low, high));
     }
   }
   a->sum = total64(sum);
