@@ -19,3 +19,22 @@ inline float rms_scale(device const float* x, uint n, float eps, threadgroup flo
     for (uint i = 0; i < simdgroups; i++) total += shared[i];
     return rsqrt(total / float(n) + eps);
 }
+
+// scale_row writes x·scale·gain of n values to dst or, if add is true, adds it to dst. All threads
+// of the threadgroup call scale_row.
+inline void scale_row(device const float* x, device const float* gain, device float* dst, uint n, float scale, bool add, uint tid, uint threads) {
+    constexpr uint together = 8;  // reads that are issued before the first use
+    for (uint first = tid; first < n; first += together * threads) {
+        float v[together], g[together], sum[together];
+        UNROLL for (uint i = 0; i < together; i++) {
+            uint at = first + i * threads;
+            v[i] = at < n ? x[at] : 0.0f;
+            g[i] = at < n ? gain[at] : 0.0f;
+            sum[i] = add && at < n ? dst[at] : 0.0f;
+        }
+        UNROLL for (uint i = 0; i < together; i++) {
+            float scaled = v[i] * scale * g[i];
+            if (first + i * threads < n) dst[first + i * threads] = add ? sum[i] + scaled : scaled;
+        }
+    }
+}

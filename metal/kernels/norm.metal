@@ -24,8 +24,5 @@ kernel void rms_norm(
     src += group.x * args.src_stride;
     dst += group.x * args.dst_stride;
     float scale = rms_scale(src, args.cols, args.eps, shared, tid, lane, simdgroup, simdgroups);
-    for (uint i = tid; i < args.cols; i += simdgroups * 32) {
-        float v = src[i] * scale * gain[i];
-        dst[i] = args.add != 0 ? dst[i] + v : v;
-    }
+    scale_row(src, gain, dst, args.cols, scale, args.add != 0, tid, simdgroups * 32);
 }

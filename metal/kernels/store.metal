@@ -120,12 +120,12 @@ kernel void latents(
     device float* key = latent + args.latent;
     if (args.q > 0) {
         float scale = rms_scale(q, args.q, args.eps, shared, tid, lane, simdgroup, simdgroups);
-        for (uint i = tid; i < args.q; i += threads) dst[group.x * args.dst_stride + i] = q[i] * scale * q_gain[i];
+        scale_row(q, q_gain, dst + group.x * args.dst_stride, args.q, scale, false, tid, threads);
     }
     // The norm of the latent uses other threadgroup memory than the norm of the query, which a
     // simdgroup may still read.
     float scale = rms_scale(latent, args.latent, args.eps, shared + simdgroups, tid, lane, simdgroup, simdgroups);
-    for (uint i = tid; i < args.latent; i += threads) latent[i] = latent[i] * scale * kv_gain[i];
+    scale_row(latent, kv_gain, latent, args.latent, scale, false, tid, threads);
     rotate(key, key, table + at.position * args.dims, args.dims / 2, false, tid, threads);
     threadgroup_barrier(mem_flags::mem_device);
     uint cols = args.latent + args.dims;
