@@ -15,7 +15,8 @@ const (
 	embedThreads = 32  // threads per threadgroup of embed (rows.metal)
 	copyThreads  = 64  // threads per threadgroup of kernels with a thread per column, such as gather (rows.metal)
 	cappedValues = 8   // values of a thread of kernel soft_cap
-	topThreads   = 512 // maximum number of threads per row of top (sample.metal)
+	topThreads   = 256 // threads per threadgroup of top_parts and of top_join (sample.metal)
+	topParts     = 32  // parts of a row of logits, one per lane of top_join
 	splitKeys    = 256 // positions per split of attention
 
 	strands = 8            // parts of a product's sum
@@ -40,7 +41,7 @@ const (
 )
 
 var portableConstants = map[string]any{
-	"EMBED_THREADS": embedThreads, "COPY_THREADS": copyThreads, "CAPPED_VALUES": cappedValues, "TOP_THREADS": topThreads, "DRAW_THREADS": drawThreads, "CHOOSE_THREADS": chooseThreads, "DRAW_BUCKETS": drawBuckets,
+	"EMBED_THREADS": embedThreads, "COPY_THREADS": copyThreads, "CAPPED_VALUES": cappedValues, "TOP_THREADS": topThreads, "TOP_PARTS": topParts, "DRAW_THREADS": drawThreads, "CHOOSE_THREADS": chooseThreads, "DRAW_BUCKETS": drawBuckets,
 	"DRAW_PART": compute.DrawPart, "DRAW_HIGHEST": drawHighest, "DRAW_ALL": drawAll, "DRAW_SOME": drawSome, "DRAW_GIVEN": drawGiven, "SPLIT_KEYS": splitKeys,
 	"ALL_STRANDS": strands, "STAGED_FLOATS": stagedFloats, "STAGED_ROW": stagedRow, "TILE_SIMDGROUPS": tileGroups, "TILE_STRIDE": tileStride, "GROUP_THREADS": groupThreads,
 	"KEY_STRIDE": keyStride, "SCORE_STRIDE": scoreStride, "SCORES_AT": scoresAt,

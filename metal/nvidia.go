@@ -8,9 +8,8 @@ import (
 )
 
 // nvidia is the recorder for NVIDIA's GPUs. Its kernels, in kernels/cuda, multiply weights of all
-// types but F32 with activations in float16, and compute attention over pages of all types but F32,
-// routing with routers in float32, and the largest logit of a row. All other operations are
-// computed by general.
+// types but F32 with activations in float16, and compute attention over pages of all types but F32
+// and routing with routers in float32. All other operations are computed by general.
 type nvidia struct {
 	*step
 	general *portable
@@ -51,7 +50,7 @@ func (n *nvidia) record(operations []call) {
 
 // nvidiaFiles are the files in folder kernels/cuda with the kernels that do not depend on the type
 // of weights, those that take longest to compile first.
-var nvidiaFiles = []string{"choose.cu", "top.cu", "store.cu"}
+var nvidiaFiles = []string{"choose.cu", "store.cu"}
 
 // startNvidia begins to compile the kernels for NVIDIA's GPUs that every model needs, if the device
 // can run them.

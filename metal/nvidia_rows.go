@@ -8,24 +8,14 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// nvidiaRows has the kernels of Top and of RopeStore. The latter are by the number of values per
-// head that they take at most.
+// nvidiaRows has the kernels of RopeStore, by the number of values per head that they take at most.
 type nvidiaRows struct {
-	topParts, topJoin Pipeline
-	ropeStore         [len(storedValues)]Pipeline
+	ropeStore [len(storedValues)]Pipeline
 }
 
 var storedValues = [...]int{128, 256, 512}
 
-const (
-	topPartCount = 32 // parts into which a row of logits is divided
-	topPartInts  = 3  // values of four bytes per part: the fields of TopPart in choose.cu
-)
-
 func (r *nvidiaRows) compile(dev Device, mode Mode) error {
-	if err := makeFilePipelines(dev, mode, "top.cu", map[string]*Pipeline{"top_parts": &r.topParts, "top_join": &r.topJoin}); err != nil {
-		return err
-	}
 	pipelines := map[string]*Pipeline{}
 	for i, values := range storedValues {
 		pipelines[fmt.Sprintf("rope_store_%d", values)] = &r.ropeStore[i]
@@ -55,20 +45,6 @@ func (o *ropeStore) nvidia(n *nvidia) {
 	} else {
 		o.portable(n.general)
 	}
-}
-
-type nvidiaTopArgs struct{ cols, parts, srcStride, dstStride uint32 }
-
-func (o *top) nvidia(n *nvidia) {
-	if o.k > 1 {
-		o.portable(n.general)
-		return
-	}
-	a := nvidiaTopArgs{cols: uint32(o.logits.Cols), parts: topPartCount, srcStride: uint32(o.logits.Stride), dstStride: uint32(o.dst.Stride)}
-	n.inParts(o.dst.Rows, topPartInts*topPartCount, func(from, to int) {
-		record(n.step, "top", n.topParts, grid{x: topPartCount, y: to - from, simdgroups: 8}, &a, at(o.logits.Span(from, to)), n.scratch.write())
-		record(n.step, "top", n.topJoin, grid{x: to - from, y: 1, simdgroups: 1}, &a, n.scratch.read(), into(o.dst.Span(from, to)))
-	})
 }
 
 type packedArgs struct{ blocks, tokenStride, dstStride uint32 }

@@ -188,7 +188,7 @@ type kernelSet struct {
 	norm, gather, affine, gate, attentionJoin Pipeline
 	sigmoidGate, softCap                      Pipeline
 	chooseExperts, groupExperts, weighExperts Pipeline
-	top                                       Pipeline
+	topParts, topJoin                         Pipeline
 	drawEdits, drawParts, draw                Pipeline
 	drawGroups                                int          // simdgroups per row of draw
 	states                                    stateKernels // made when they are needed
@@ -212,7 +212,7 @@ func newKernelSet(dev *compiler, g Geometry) (*kernelSet, error) {
 	k.gate, k.attentionJoin = m.pipeline("product.metal", "gate"), m.pipeline("attention.metal", "attention_join")
 	k.chooseExperts = m.pipeline("route.metal", "choose_experts")
 	k.groupExperts, k.weighExperts = m.pipeline("route.metal", "group_experts"), m.pipeline("route.metal", "weigh_experts")
-	k.top = m.pipeline("sample.metal", "top")
+	k.topParts, k.topJoin = m.pipeline("sample.metal", "top_parts"), m.pipeline("sample.metal", "top_join")
 	k.drawEdits, k.drawParts, k.draw = m.pipeline("draw.metal", "draw_edits"), m.pipeline("draw.metal", "draw_parts"), m.pipeline("draw.metal", "draw")
 	k.drawGroups = min(m.simdgroups(k.draw), chooseThreads/32)
 	return k, m.err

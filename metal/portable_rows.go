@@ -81,7 +81,15 @@ type topArgs struct {
 }
 
 func (o *top) portable(p *portable) {
+	const groups, partInts = topThreads / 32, 3 // simdgroups; values of four bytes of a TopPart (sample.metal)
 	a := topArgs{cols: uint32(o.logits.Cols), k: uint32(o.k), srcStride: uint32(o.logits.Stride), dstStride: uint32(o.dst.Stride)}
-	groups := min(max((o.logits.Cols+127)/128, 1), topThreads/32)
-	record(p.step, "top", p.kernels.top, grid{x: o.dst.Rows, y: 1, simdgroups: groups, shared: 8 * groups}, &a, at(o.logits), into(o.dst))
+	p.inParts(o.dst.Rows, partInts*topParts, func(from, to int) {
+		src := at(o.logits.Span(from, to))
+		record(p.step, "top", p.kernels.topParts, grid{x: topParts, y: to - from, simdgroups: groups, shared: 8 * groups}, &a, src, p.scratch.write())
+		join := grid{x: to - from, y: 1, simdgroups: 1, shared: 8}
+		if o.k > 1 {
+			join.simdgroups, join.shared = groups, 8*groups
+		}
+		record(p.step, "top", p.kernels.topJoin, join, &a, src, p.scratch.read(), into(o.dst.Span(from, to)))
+	})
 }

@@ -111,7 +111,7 @@ func (l *ledger) of(w *metal.Dispatch) Dispatch {
 	switch k.family {
 	case "gather":
 		l.rows = w.Groups[1] // all further dispatches have only the rows that reach the output head
-	case "top":
+	case "top_parts":
 		d.Bytes = 4 * float64(argument(w, 0)) * float64(l.rows)
 	case metal.Attention:
 		d.Kernel += "_v" + strconv.Itoa(valuesOf(argument(w, 3)))

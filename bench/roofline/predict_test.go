@@ -24,8 +24,9 @@ const all = `{"device": "all", "gb_per_s": 1000, "tflops": 1000, "cores": 1, "ke
 	{"kernel":"rms_norm","rows":1,"groups":1,"us":1,"source":"x"},
 	{"kernel":"embed","type":"Q8_0","rows":1,"groups":1,"us":1,"source":"x"},
 	{"kernel":"gather","rows":1,"groups":1,"us":1,"source":"x"},
-	{"kernel":"top","rows":1,"groups":1,"us":1,"source":"x"},
-	{"kernel":"top","rows":1,"groups":1,"mb":5,"us":10,"source":"x"}
+	{"kernel":"top_parts","rows":1,"groups":1,"us":1,"source":"x"},
+	{"kernel":"top_parts","rows":1,"groups":1,"mb":5,"us":10,"source":"x"},
+	{"kernel":"top_join","rows":1,"groups":1,"us":1,"source":"x"}
 ]}`
 
 // TestPredict compares predictions with a calculation by hand, for SmolLM-135M with 4.5 bits per
@@ -38,7 +39,7 @@ func TestPredict(t *testing.T) {
 		head                     = 576 * 49152 * 8.5 / 8
 		cache                    = 2 * 192 * 2 * 1001
 		logits                   = 4 * 49152
-		small                    = 30*4 + 1 + 2 // dispatches that read nothing: two norms, rotation, join; the last norm; embed and gather
+		small                    = 30*4 + 1 + 3 // dispatches that read nothing: two norms, rotation, join; the last norm; embed, gather and join
 	)
 	chip, err := roofline.ParseChip("m4 max")
 	require.NoError(t, err)
@@ -51,7 +52,7 @@ func TestPredict(t *testing.T) {
 		p := list[i]
 		require.Equal(t, bandwidth, p.Bandwidth)
 		require.InDelta(t, 30*(qkv+output+gated+down+cache)+head+logits, p.BytesPerStep, 1)
-		require.Equal(t, 30*9+5, p.Dispatches)
+		require.Equal(t, 30*9+6, p.Dispatches)
 		require.Zero(t, p.UnmeasuredMs)
 		require.Equal(t, roofline.Gaps{OtherType: []string{"product Q8_0"}}, p.Gaps)
 		launches := float64(p.Dispatches) * 3.8e-6
@@ -101,7 +102,7 @@ func TestPredictPrompt(t *testing.T) {
 	whole, first, second := predict(1000, 0), predict(512, 0), predict(488, 512)
 	require.Equal(t, 2, whole.Steps)
 	const head = 576 * 49152
-	headMs := 1e3*max(head*8.5/8/68e9, 2*head/whole.FLOPS) + 1e3*4*49152/68e9 + 3*3.8e-3 // with gather and top
+	headMs := 1e3*max(head*8.5/8/68e9, 2*head/whole.FLOPS) + 1e3*4*49152/68e9 + 4*3.8e-3 // with gather and top
 	require.InDelta(t, first.LimitMs+second.LimitMs-headMs, 2*whole.LimitMs, 1e-6)
 	require.InDelta(t, 1000/(2*whole.LimitMs*1e-3), whole.LimitTokensPerS, 1e-6)
 }
@@ -120,7 +121,7 @@ func TestPredictionsOfMoreStreams(t *testing.T) {
 		return list[0]
 	}
 	one, eight := predict(1), predict(8)
-	require.Equal(t, 12+46*13+5, one.Dispatches)
+	require.Equal(t, 12+46*13+6, one.Dispatches)
 	require.Greater(t, eight.BytesPerStep, one.BytesPerStep)
 	require.Less(t, eight.BytesPerStep, 8*one.BytesPerStep)
 	require.Greater(t, eight.LimitTokensPerS, one.LimitTokensPerS)

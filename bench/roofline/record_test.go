@@ -138,7 +138,7 @@ func TestBytes(t *testing.T) {
 			require.NoError(t, err)
 			sum := 0.0
 			for _, d := range list {
-				if d.Kernel != "top" {
+				if d.Kernel != "top_parts" {
 					sum += d.Bytes
 				}
 			}

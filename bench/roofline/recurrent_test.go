@@ -32,7 +32,7 @@ func TestRecurrentLayers(t *testing.T) {
 			list, err := roofline.Record(f, gguf.TypeF16, step)
 			require.NoError(t, err)
 			if step.Rows == 1 {
-				require.Len(t, list, 10*c.Layers+5, "dispatches of the layers, embed, and four after the layers")
+				require.Len(t, list, 10*c.Layers+6, "dispatches of the layers, embed, and five after the layers")
 			}
 			bytes, macs := map[string]float64{}, map[string]float64{}
 			for _, d := range list {

@@ -29,6 +29,7 @@ func checkTop(r *rig) {
 			logits[0][r.rand.IntN(c.cols)] = float32(math.Inf(-1))
 		}
 		r.top(logits, c.k)
+		r.sameSum(logits, c.k)
 		broken := r.broken(c.cols)
 		r.topOfBroken(broken, c.k)
 	}
@@ -52,6 +53,17 @@ func (r *rig) top(logits [][]float32, k int) {
 		compute: func(rows []int) [][]float32 { return r.computeTop(pick(logits, rows), k) },
 		compare: func(row int, got []float32) error { return within(got, topOf(logits[row], k)) },
 	})
+}
+
+// sameSum checks that log Σ exp has the same bits for any number of highest logits, since a row does
+// not know how many another row of its batch requests.
+func (r *rig) sameSum(logits [][]float32, k int) {
+	one, some := r.computeTop(logits, 1), r.computeTop(logits, k)
+	for i := range logits {
+		if a, b := one[i][2], some[i][2*k]; math.Float32bits(a) != math.Float32bits(b) {
+			r.tb.Fatalf("row %d: log Σ exp is %g with one highest logit, but %g with %d", i, a, b, k)
+		}
+	}
 }
 
 // topOfBroken checks that for logits that are not finite, the last value is not finite and the ids
