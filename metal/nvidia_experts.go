@@ -8,7 +8,7 @@ import (
 // nvidiaExperts has the kernels of Route, and the memory between Route and the operations of the
 // experts.
 type nvidiaExperts struct {
-	routeFew, routeMany, chooseRows, rowRoute, rowChoose, normRoute Pipeline
+	routeOne, routeFew, routeMany, chooseRows, rowRoute, rowChoose, normRoute Pipeline
 
 	logits  Buffer // [fewRouted rows, experts] logits of kernels row_route and norm_route
 	grouped groupedChoices
@@ -47,8 +47,9 @@ type (
 )
 
 const (
-	// fewRouted is the maximum number of rows that kernel norm_route takes.
-	fewRouted = 64
+	// fewRouted is the maximum number of rows that kernel norm_route takes, and fewLogits that of
+	// their logits: each of its threadgroups makes 16, and normalises two rows for them.
+	fewRouted, fewLogits = 64, 8192
 	// manyRouted is the minimum number of rows for kernel route_many.
 	manyRouted = 256
 	// maxNvidiaExperts is the maximum number of experts that fits into the threadgroup memory of
@@ -64,7 +65,7 @@ const (
 
 func (e *nvidiaExperts) compile(dev Device, mode Mode) error {
 	return makeFilePipelines(dev, mode, "choose.cu", map[string]*Pipeline{
-		"route_few": &e.routeFew, "route_many": &e.routeMany, "choose_rows": &e.chooseRows, "row_route": &e.rowRoute, "row_choose": &e.rowChoose,
+		"route_one": &e.routeOne, "route_few": &e.routeFew, "route_many": &e.routeMany, "choose_rows": &e.chooseRows, "row_route": &e.rowRoute, "row_choose": &e.rowChoose,
 		"norm_route_2": &e.normRoute,
 	})
 }
@@ -134,7 +135,10 @@ func (n *nvidia) routeNormed(o *route, prior *norm) {
 func (n *nvidia) routeLogits(name string, router, x, logits Binding, a *nvidiaRouteArgs) {
 	rows, experts := int(a.rows), int(a.experts)
 	p, tile, simdgroups := n.routeFew, 4, 2 // rows and experts of a simdgroup; simdgroups of a threadgroup
-	if rows >= manyRouted {
+	switch {
+	case experts == 1: // a gate of the shared experts
+		p, tile, simdgroups = n.routeOne, 1, 1
+	case rows >= manyRouted:
 		p, tile, simdgroups = n.routeMany, 8, 4
 	}
 	g := grid{x: (experts + tile*simdgroups - 1) / (tile * simdgroups), y: (rows + tile - 1) / tile, simdgroups: simdgroups}

@@ -88,7 +88,7 @@ func (n *nvidia) fusible(prior, op operation) bool {
 		if !ok || !plain || !computesRoute(w, op.shape) {
 			return false
 		}
-		return n.normInProduct(norm, op.dst, op.x, w.in) || n.normInRouting(norm, op.x, w.in)
+		return n.normInProduct(norm, op.dst, op.x, w.in) || n.normInRouting(norm, op.x, w.in, op.shape.Experts)
 	case *gatedExperts:
 		w, packed := op.experts.Gate.(*packedWeight)
 		route, ok := prior.(*route)
@@ -161,11 +161,11 @@ func (n *nvidia) normInProduct(o *norm, dst, x compute.Tensor, cols int) bool {
 		!overlap(o.dst, o.src) && !overlap(dst, o.src)
 }
 
-// normInRouting reports whether the kernel of a routing of the given number of columns can compute
-// an RMSNorm of a few rows.
-func (n *nvidia) normInRouting(o *norm, x compute.Tensor, cols int) bool {
+// normInRouting reports whether the kernel of a routing of the given number of columns to experts
+// can compute an RMSNorm of a few rows.
+func (n *nvidia) normInRouting(o *norm, x compute.Tensor, cols, experts int) bool {
 	rows, made := o.dst.Rows, quantisedRows(x, cols, 1)
-	return !o.add && rows > 1 && rows <= fewRouted && rows == x.Rows && same(o.dst, x) && o.dst.Stride == x.Stride && n.normQuantises(o) &&
+	return !o.add && rows > 1 && rows <= fewRouted && rows*experts <= fewLogits && rows == x.Rows && same(o.dst, x) && o.dst.Stride == x.Stride && n.normQuantises(o) &&
 		weightOf(o.gain).in == cols && cols <= maxFusedNorm && o.dst.Buffer != o.src.Buffer && made.bytes() <= n.activations.bytes
 }
 

@@ -55,8 +55,8 @@ func (r *rig) top(logits [][]float32, k int) {
 	})
 }
 
-// sameSum checks that log Σ exp has the same bits for any number of highest logits, since a row does
-// not know how many another row of its batch requests.
+// sameSum checks that log Σ exp has the same bits for any number of highest logits, since another
+// row of the batch may request more.
 func (r *rig) sameSum(logits [][]float32, k int) {
 	one, some := r.computeTop(logits, 1), r.computeTop(logits, k)
 	for i := range logits {

@@ -65,6 +65,9 @@ __device__ inline void route_logits(const float* router, const float* x, float* 
     }
 }
 
+extern "C" __global__ void __launch_bounds__(32) route_one(const float* router, const float* x, float* logits, RouteArgs args) {
+    route_logits<1, 1, 1>(router, x, logits, args);
+}
 extern "C" __global__ void __launch_bounds__(64) route_few(const float* router, const float* x, float* logits, RouteArgs args) {
     route_logits<4, 4, 2>(router, x, logits, args);
 }
