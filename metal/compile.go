@@ -159,13 +159,13 @@ var typedOnly = map[string]bool{
 func (k *kernelSet) source(u unit) (Source, error) {
 	switch u.kind {
 	case allTypes:
-		return Kernel(u.file, k.defaults)
+		return kernelFor(u.file, allTypes, k.defaults.instances(u.file, weightTypes, gguf.CacheTypes()), k.compiled.hasWideTiles())
 	case moreInstances:
-		src, err := kernelFor(u.file, allTypes, k.compiled.weightInstances(u.file, weightTypes, k.defaults))
+		src, err := kernelFor(u.file, allTypes, k.compiled.weightInstances(u.file, weightTypes, k.defaults), k.compiled.hasWideTiles())
 		src.Name += ", more instances"
 		return src, err
 	}
-	src, err := kernelFor(u.file, u.kind, k.compiled.instances(u.file, ofKind(weightTypes, u.kind), ofKind(gguf.CacheTypes(), u.kind)))
+	src, err := kernelFor(u.file, u.kind, k.compiled.instances(u.file, ofKind(weightTypes, u.kind), ofKind(gguf.CacheTypes(), u.kind)), k.compiled.hasWideTiles())
 	if u.kind == "" {
 		return src, err
 	}

@@ -203,6 +203,11 @@ func (g Geometry) With(more Geometry) Geometry {
 	return all
 }
 
+// hasWideTiles reports whether wide tiles are chosen for any kernel.
+func (g Geometry) hasWideTiles() bool {
+	return slices.ContainsFunc(g, func(c Choice) bool { return c.Wide > 0 })
+}
+
 // find merges the choices that apply to a kernel. inputs is 0 for tiles and attention.
 func (g Geometry) find(kernel string, t gguf.Type, in, out, inputs int) (found Choice) {
 	name := t.String()

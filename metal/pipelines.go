@@ -327,16 +327,16 @@ func (m *maker) tiles(file, kernel string, w weightShape) tiled {
 	return made
 }
 
-// compileWide compiles the kernel of wide tiles. If tiles do not use simdgroup matrices or the
-// device does not allow enough threads, it removes the kernel.
+// compileWide compiles the kernel of wide tiles. If tiles do not use simdgroup matrices, the
+// libraries have no wide tiles, or the device does not allow enough threads, it removes the kernel.
 func (m *maker) compileWide(t *tiled, file, kernel string, w weightShape) {
 	if t.wide == nil {
 		return
 	}
-	if !m.set.plainTiles {
+	if !m.set.plainTiles && m.set.compiled.hasWideTiles() {
 		t.wide.byAlignment = m.byAlignment(file, kernel+"_"+w.kind.String(), w.kind, w.in, flag(false), wideTileRows, wideTileInputs)
 	}
-	if m.set.plainTiles || tileGroups > m.simdgroups(t.wide.aligned) {
+	if t.wide.aligned == 0 || tileGroups > m.simdgroups(t.wide.aligned) {
 		t.wide = nil
 	}
 }

@@ -23,7 +23,7 @@ var kernels embed.FS
 // instances of the file's templates that the geometry can choose, and replaces the constants that
 // the kernels share with this package.
 func Kernel(name string, g Geometry) (Source, error) {
-	return kernelFor(name, allTypes, g.instances(name, weightTypes, gguf.CacheTypes()))
+	return kernelFor(name, allTypes, g.instances(name, weightTypes, gguf.CacheTypes()), g.hasWideTiles())
 }
 
 // KernelVersion returns a hash of all kernels in Metal's language and of their default geometry. It
@@ -41,8 +41,8 @@ func KernelVersion() string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// kernelFor is Kernel for a unit's types and instances.
-func kernelFor(name, kind, instances string) (Source, error) {
+// kernelFor is Kernel for a unit's types and instances. It compiles wide tiles only if asked to.
+func kernelFor(name, kind, instances string, wide bool) (Source, error) {
 	dir, err := fs.Sub(kernels, "kernels")
 	if err != nil {
 		return Source{}, fmt.Errorf("read kernels: %w", err)
@@ -50,6 +50,9 @@ func kernelFor(name, kind, instances string) (Source, error) {
 	src, err := ReadSource(dir, name)
 	types, pages := ofKind(weightTypes, kind), ofKind(gguf.CacheTypes(), kind)
 	src.Text = eachType(types, pages) + replaceConstants(src.Text, portableConstants) + instances
+	if wide && (name == "tiles.metal" || name == "expert_tiles.metal") {
+		src.Text = "#define WIDE_TILES\n" + src.Text
+	}
 	return src, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -98,7 +99,7 @@ func checkStrictly(t *testing.T, text string) string {
 // TestAddressSpaces checks all kernels with clang, in place of Apple's compiler, for errors that
 // the emulator does not detect.
 func TestAddressSpaces(t *testing.T) {
-	eachNewFile(t, "strict.txt", metal.AllCandidates(), func(t *testing.T, text string) { require.Empty(t, checkStrictly(t, text)) })
+	eachNewFile(t, "strict.txt", slices.Concat(metal.AllCandidates(), metal.DefaultGeometry()), func(t *testing.T, text string) { require.Empty(t, checkStrictly(t, text)) })
 	for _, wrong := range []string{
 		"float f(device const float* p) { const float* q = p; return *q; }",
 		"void f(threadgroup float* p) { device float* q = p; *q = 0; }",

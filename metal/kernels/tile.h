@@ -207,6 +207,8 @@ inline void narrow_tile(thread const OwnRows& own, uint n, threadgroup float* sh
     threadgroup_barrier(mem_flags::mem_threadgroup);
 }
 
+// Compiling wide tiles takes long, so a source defines WIDE_TILES if its geometry has them.
+#if defined(WIDE_TILES)
 // wide_tile is tile for wide tiles. A simdgroup computes 64 of the rows of weights and every second
 // eight of the rows of activations. Two chunks are staged: one that is multiplied, and one that
 // other simdgroups, which have passed the barrier and are ahead by up to a chunk, write.
@@ -273,6 +275,7 @@ inline void wide_tile(thread const OwnRows& own, uint n, threadgroup float* shar
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
 }
+#endif
 
 // tile computes the products of a tile with x.count rows of activations and leaves them in shared;
 // see tile_result. All threads of the threadgroup must call tile. It ends with a barrier.
@@ -281,13 +284,15 @@ inline void tile(thread const R& weights, thread const X& x, uint n, threadgroup
     OwnRows own;
     own.x = x.x;
     own.count = x.count;
+#if defined(WIDE_TILES)
     if (tile_rows > 64) {
         own.w[0] = weights.row(tid);
         UNROLL for (uint i = 0; i < 2; i++) own.at[i] = x.at(tid / 4 + 32 * i);
         wide_tile<W>(own, n, shared, tid, lane, simdgroup);
-    } else {
-        UNROLL for (uint i = 0; i < 2; i++) own.w[i] = weights.row(narrow_weight(tid) + 32 * i);
-        UNROLL for (uint i = 0; i < 4; i++) own.at[i] = x.at(narrow_input(tid) + 8 * i);
-        narrow_tile<W>(own, n, shared, tid, lane, simdgroup);
+        return;
     }
+#endif
+    UNROLL for (uint i = 0; i < 2; i++) own.w[i] = weights.row(narrow_weight(tid) + 32 * i);
+    UNROLL for (uint i = 0; i < 4; i++) own.at[i] = x.at(narrow_input(tid) + 8 * i);
+    narrow_tile<W>(own, n, shared, tid, lane, simdgroup);
 }
