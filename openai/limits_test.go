@@ -140,7 +140,9 @@ func TestItemsBeyondTheLimitAreNotRead(t *testing.T) {
 				require.Error(t, err, what)
 			})
 		}
-		require.InDelta(t, allocations(c.limit+1), allocations(c.limit+2000), 200, what)
+		// Each item that is read is an allocation or more. Pools that the garbage collector empties
+		// add some hundreds.
+		require.InDelta(t, allocations(c.limit+1), allocations(c.limit+2000), 1000, what)
 	}
 }
 
