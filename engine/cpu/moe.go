@@ -163,31 +163,35 @@ type experts struct {
 func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	t, down := &s.experts, e.Down.(*weight)
 	used := routing.Cols / 2
-	width := used * down.in
 	t.down, t.shared, t.bias = down, nil, vectorOf(e.DownBias)
+	forms, sharedAt, width := down.form, used*down.in, used*down.in
 	if e.SharedDown != nil {
 		t.shared = e.SharedDown.(*weight)
+		forms |= t.shared.form
 		width += t.shared.in
 	}
+	// Blocks begin at the first activation that is quantised. The widths of experts that take
+	// floats need not be whole blocks.
+	first := 0
+	if down.form == kernels.Floats {
+		first = sharedAt
+	}
+	n := width - first
 	t.begin(h, dst)
 	t.group(routing, down.matrices)
 	for _, choice := range t.choices[:dst.Rows*used] {
 		r, k := int(choice)/used, int(choice)%used
-		t.add(start(h, r)+k*down.in, r*rowBlocks(width)+k*down.in/blockValues, start(dst, r))
+		t.add(start(h, r)+k*down.in, r*rowBlocks(n)+k*down.in/blockValues, start(dst, r))
 		t.factors = append(t.factors, row(routing, r)[used+k])
 	}
 	t.sharedFrom = len(t.at)
 	if t.shared != nil {
 		for r := range dst.Rows {
-			t.add(start(h, r)+used*down.in, r*rowBlocks(width)+used*down.in/blockValues, start(dst, r))
+			t.add(start(h, r)+sharedAt, r*rowBlocks(n)+(sharedAt-first)/blockValues, start(dst, r))
 			t.factors = append(t.factors, 1)
 		}
 	}
-	forms := down.form
-	if t.shared != nil {
-		forms |= t.shared.form
-	}
-	s.quantise(forms, h, dst.Rows, 1, width, width)
+	s.quantise(forms, h.Slice(first, n), dst.Rows, 1, n, n)
 	t.cut = s.cut(down, down.groups, len(t.at)*work(down, down.groups, 1)) // estimate: a matrix per operand
 	s.pool.do(t, t.cut.parts())
 }

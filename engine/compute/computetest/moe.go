@@ -177,6 +177,9 @@ func (r *rig) mixtures(test func(what string, m *mixture)) {
 	for i, t := range r.types {
 		m := &mixture{in: r.length(t, 160), ffn: r.length(t, 64), count: r.among(1, 8), rows: r.among(1, 20)}
 		m.used = r.among(1, min(m.count, 4))
+		if t == gguf.TypeBF16 { // the shared experts of a row are whole blocks of 32 values, the others are not
+			m.ffn, m.used = 48, 1
+		}
 		next := func() gguf.Type { return t }
 		if i%3 == 0 {
 			m.in, m.ffn = r.length(gguf.TypeQ4K, 600), r.length(gguf.TypeQ4K, 300) // lengths that are whole blocks of every type
@@ -195,6 +198,9 @@ func (r *rig) mixtures(test func(what string, m *mixture)) {
 		}
 		if i%2 == 0 {
 			m.shared = m.ffn * r.among(1, 2)
+			if t == gguf.TypeBF16 {
+				m.shared = 2 * m.ffn
+			}
 			m.sharedGate, m.sharedUp = r.matrix(next(), m.in, m.shared), r.matrix(next(), m.in, m.shared)
 			if activation == compute.ReLU {
 				m.sharedUp = m.sharedGate
