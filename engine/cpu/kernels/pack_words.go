@@ -10,9 +10,10 @@ import (
 
 // Weights of F16 and BF16 are packed as integers of 15 bits and a sign, with a power of two for
 // each 32 weights of a row as their scale. Processors multiply integers of 16 bits twice as fast as
-// float32. An F16 weight of 11 bits is exact if it is at least about 1/8 of the largest of its
-// block, a BF16 weight of 8 bits if it is at least about 1/64 of it. The error of other weights is
-// at most half the scale, and the scale at most 1/4000 of the largest weight.
+// float32. An F16 weight of 11 bits is exact if it is at least 1/4 of the largest of its block, a
+// BF16 weight of 8 bits if it is at least 1/32 of it; smaller ones are exact in most blocks. The
+// error of a weight is at most half the scale, and the scale at most 1/4000 of the largest weight
+// or 2^-126.
 //
 // A group has the exponents of all blocks' scales, one byte for each of the 16 rows, and then, from
 // a multiple of 64 bytes on, the blocks: 16 registers of 64 bytes, of which register j has weights

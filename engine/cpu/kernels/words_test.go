@@ -3,8 +3,10 @@ package kernels
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -49,41 +51,71 @@ func blocksOf16() map[string][]float32 {
 		"subnormal":       draw(func(i int) float64 { return float64(i) * 0x1p-24 }),
 		"powers of two":   draw(func(i int) float64 { return math.Ldexp(1, -i/2) }),
 		"just below two":  draw(func(int) float64 { return 1.999 }),
+		"one of a fourth": draw(func(i int) float64 { return 2.03125 - 1.523*float64(max(0, 1-i)) }),
 		"uniform, signed": draw(func(int) float64 { return 2*r.Float64() - 1 }),
 	}
 }
 
 // TestPackWords: packed weights differ from the weights by at most half their scale, the largest
-// ones are exact, and the norm of a block leaves room for the sum of 32 products.
+// ones are exact, and the norm of a block leaves room for the sum of 32 products. The rows of a
+// group have the same blocks, each in another order.
 func TestPackWords(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []gguf.Type{gguf.TypeF16, gguf.TypeBF16} {
-		bits := map[gguf.Type]int{gguf.TypeF16: 11, gguf.TypeBF16: 8}[kind]
-		for name, values := range blocksOf16() {
-			data := make([]byte, 64)
-			require.NoError(t, gguf.Quantise(data, kind, values))
-			want := make([]float32, 32)
+	blocks := blocksOf16()
+	names := slices.Sorted(maps.Keys(blocks))
+	n := 32 * len(names)
+	for kind, bits := range map[gguf.Type]int{gguf.TypeF16: 11, gguf.TypeBF16: 8} {
+		for _, rows := range []int{16, 11, 1} {
+			data, want := make([]byte, 2*rows*n), make([]float32, rows*n)
+			for i := range rows * len(names) {
+				require.NoError(t, gguf.Quantise(data[64*i:64*i+64], kind, blocks[names[(i+i/len(names))%len(names)]]))
+			}
 			gguf.Dequantise(want, kind, data)
-			packed := pack(t, kind, data, 1, 32)
-			largest, squares := 0.0, 0.0
-			for _, v := range want {
-				largest = max(largest, math.Abs(float64(v)))
+			packed := pack(t, kind, data, rows, n)
+			for i := range rows * len(names) {
+				block := packedBlock(packed, i/len(names), i%len(names), n)
+				block.check(t, want[32*i:32*i+32], bits, fmt.Sprintf("%v, row %d, block %d, %s", kind, i/len(names), i%len(names), names[(i+i/len(names))%len(names)]))
 			}
-			for i, v := range want {
-				q, scale := wordOf(packed, 0, i, 32)
-				got := float64(scale) * float64(q)
-				squares += float64(q) * float64(q)
-				require.InDelta(t, v, got, float64(scale)/2, "%v, %s, %d", kind, name, i)
-				require.NotEqual(t, int16(math.MinInt16), q)
-				if _, exponent := math.Frexp(float64(v)); math.Ldexp(1, exponent-bits) >= float64(scale) {
-					require.Equal(t, float64(v), got, "%v, %s, %d", kind, name, i)
-				}
-				// A scale is at most 2 times the smallest possible one, which is largest·√32/46330.
-				require.LessOrEqual(t, float64(scale), 2*largest*math.Sqrt(32)/maxNorm, "%v, %s", kind, name)
-			}
-			require.LessOrEqual(t, squares, float64(math.MaxInt32), "%v, %s", kind, name)
 		}
 	}
+}
+
+// wordsOf is a block of a row of packed weights.
+type wordsOf struct {
+	q     [32]int16
+	scale float64
+}
+
+// packedBlock returns block k of row r of a group with n columns.
+func packedBlock(group []byte, r, k, n int) (b wordsOf) {
+	for i := range b.q {
+		q, scale := wordOf(group, r, 32*k+i, n)
+		b.q[i], b.scale = q, float64(scale)
+	}
+	return b
+}
+
+// check compares a block with its weights, which have so many significant bits.
+func (b *wordsOf) check(t *testing.T, want []float32, bits int, what string) {
+	t.Helper()
+	largest, squares := 0.0, 0.0
+	for i, v := range want {
+		got := b.scale * float64(b.q[i])
+		largest, squares = max(largest, math.Abs(float64(v))), squares+float64(b.q[i])*float64(b.q[i])
+		require.InDelta(t, v, got, b.scale/2, "%s, %d", what, i)
+		require.NotEqual(t, int16(math.MinInt16), b.q[i], what)
+		if _, exponent := math.Frexp(float64(v)); math.Ldexp(1, exponent-bits) >= b.scale {
+			require.Equal(t, float64(v), got, "%s, %d", what, i)
+		}
+	}
+	for i, v := range want {
+		if math.Abs(float64(v)) >= math.Ldexp(largest, bits-13) { // 1/4 of the largest for F16, 1/32 for BF16
+			require.Equal(t, float64(v), b.scale*float64(b.q[i]), "%s, %d", what, i)
+		}
+	}
+	// A scale is at most 2 times the smallest possible one, which is largest·√32/46330.
+	require.LessOrEqual(t, b.scale, 2*largest*math.Sqrt(32)/maxNorm, what)
+	require.LessOrEqual(t, squares, float64(math.MaxInt32), what)
 }
 
 // TestQuantiseWords: activations differ from the values by at most half their scale, up to the
