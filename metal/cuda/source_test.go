@@ -82,7 +82,7 @@ func compileKernels(t *testing.T, arch string) {
 		pages   gguf.Type
 		kernels []string
 	}{
-		"portable": {nil, gguf.TypeF32, []string{"group_experts", "top", "attention_join", "attention_tile_F32_c16", "product_tile_F32", "latents_F32", "convolve", "delta_step_128_128", "scan_chunks"}},
+		"portable": {nil, gguf.TypeF32, []string{"group_experts", "top_parts", "top_join", "attention_join", "attention_tile_F32_c16", "product_tile_F32", "latents_F32", "convolve", "delta_step_128_128", "scan_chunks"}},
 		"nvidia": {
 			[]gguf.Type{gguf.TypeQ80, gguf.TypeQ4K}, // a type with blocks only, and a type with super-blocks
 			gguf.TypeF16,
