@@ -25,20 +25,22 @@ type Choice struct {
 	Out    int    `json:"out,omitempty"`    // rows of a matrix, or length of a value
 	// Inputs is the number of rows of activations that the kernel processes at once. For kernels
 	// for few rows, it is 1, 2, 4 or 8 and limits the cases to which the choice applies. For tiles,
-	// it is 32 or 64 and is part of what is chosen.
+	// it is 16 or 32 and is part of what is chosen.
 	Inputs int `json:"inputs,omitempty"`
 
 	Rows       int `json:"rows,omitempty"`       // rows of weights per team or tile; for attention, the maximum number of query heads, and for its tiles of pairs
 	Simdgroups int `json:"simdgroups,omitempty"` // maximum number per threadgroup; empty for tiles, since their size determines it
-	// From is the minimum number of rows for which tiles are used. For attention, it is the minimum
-	// number of positions for which the keys are split.
+	// From is the minimum number of rows for which tiles are used; for experts, of rows that use a
+	// sixteenth of the experts each. For attention, it is the minimum number of positions for which
+	// the keys are split.
 	From int `json:"from,omitempty"`
-	// Tiles belongs to From of tiles: the minimum number of tiles in a product of at least From
-	// rows. Fewer tiles do not occupy the GPU, and kernels for few rows are used.
+	// Tiles belongs to From of tiles other than those of experts: the minimum number of tiles in a
+	// product of at least From rows. Fewer tiles do not occupy the GPU, and kernels for few rows
+	// are used.
 	Tiles int `json:"tiles,omitempty"`
-	// Wide is the minimum number of rows for which wide tiles are used, and WideTiles the minimum
-	// number of them in a product. They have wideTileRows rows of weights and wideTileInputs of
-	// activations, whatever Rows and Inputs are. If Wide is 0, they are not used.
+	// Wide and WideTiles are From and Tiles of wide tiles, which have wideTileRows rows of weights
+	// and wideTileInputs of activations, whatever Rows and Inputs are. Without a choice that has
+	// Wide, they are not used.
 	Wide      int `json:"wide,omitempty"`
 	WideTiles int `json:"wide_tiles,omitempty"`
 
@@ -67,6 +69,7 @@ type variants struct {
 	simdgroups []int         // allowed values of Simdgroups; nil for tiles
 	tile       []int         // allowed values of Inputs for tiles
 	from       bool          // From applies to the kernel
+	tiles      bool          // Tiles and WideTiles apply to the kernel
 }
 
 var (
@@ -78,8 +81,8 @@ var (
 		GatedExperts:    {rows: map[int][]int{1: {1, 2, 4}, 2: {1, 2}, 4: {1, 2, 4}, 8: {1, 2, 4}}, simdgroups: fewGroups},
 		ExpertsDown:     {rows: map[int][]int{2: {1, 2}, 4: {1, 2, 4}, 8: {1, 2, 4}}, simdgroups: fewGroups},
 		ExpertsAdd:      {rows: map[int][]int{1: {1, 2, 4}}, simdgroups: fewGroups},
-		ProductTile:     {rows: map[int][]int{0: {32, 64}}, tile: []int{16, 32}, from: true},
-		GatedTile:       {rows: map[int][]int{0: {32, 64}}, tile: []int{16, 32}, from: true},
+		ProductTile:     {rows: map[int][]int{0: {32, 64}}, tile: []int{16, 32}, from: true, tiles: true},
+		GatedTile:       {rows: map[int][]int{0: {32, 64}}, tile: []int{16, 32}, from: true, tiles: true},
 		ExpertGatedTile: {rows: map[int][]int{0: {32, 64}}, tile: []int{32}, from: true},
 		ExpertDownTile:  {rows: map[int][]int{0: {32, 64}}, tile: []int{32}, from: true},
 		Attention:       {rows: map[int][]int{0: {1, 2, 4}}, from: true},
@@ -164,6 +167,8 @@ func (c *Choice) check() error {
 		return fmt.Errorf("%s: wide does not apply to this kernel", c.Kernel)
 	case c.From > 0 && !v.from:
 		return fmt.Errorf("%s: from does not apply to this kernel", c.Kernel)
+	case max(c.Tiles, c.WideTiles) > 0 && v.tile != nil && !v.tiles:
+		return fmt.Errorf("%s: tiles and wide_tiles do not apply to this kernel: from and wide alone decide", c.Kernel)
 	case c.Tiles != 0 && (c.Tiles < 0 || v.tile == nil || c.From == 0):
 		return fmt.Errorf("%s: tiles is %d, but it must not be negative, and only choices for tiles with from can have it", c.Kernel, c.Tiles)
 	case c.WideTiles != 0 && (c.WideTiles < 0 || c.Wide == 0):
@@ -255,7 +260,8 @@ func deviceName(i Info) string {
 var defaultText string
 
 // DefaultGeometry returns the geometry that comes with the program. Its choices for all devices
-// follow those that other engines have published. Those for a device were measured there.
+// follow those that other engines have published. Those for a device follow from measurements of a
+// few shapes there; see docs/notes/metal.md.
 func DefaultGeometry() Geometry {
 	g, err := ReadGeometry(strings.NewReader(defaultText))
 	if err != nil {

@@ -295,6 +295,7 @@ func TestGeometryRefuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{}`: "read a geometry: ", `[] 1`: "more data after the list", `[{"kernel":"product","lanes":3}]`: "lanes",
+		`[{"kernel":"expert_down_tile","from":4,"tiles":4}]`: "tiles and wide_tiles do not apply", `[{"kernel":"expert_gated_tile","wide":4,"wide_tiles":4}]`: "tiles and wide_tiles do not apply",
 		`[{"kernel":"attention"},{"kernel":"gemm"}]`:            `choice 2: kernel "gemm" has no geometry`,
 		`[{"kernel":"product","inputs":1,"rows":3}]`:            "product: rows is 3, but must be left out or one of [1 2 4]",
 		`[{"kernel":"product","inputs":3}]`:                     "product: inputs is 3, but no kernel processes this number",
