@@ -10,7 +10,7 @@ import (
 type nvidiaExperts struct {
 	routeOne, routeFew, routeMany, chooseRows, rowRoute, rowChoose, normRoute Pipeline
 
-	logits  Buffer // [fewRouted rows, experts] logits of kernels row_route and norm_route
+	logits  Buffer // [rows, experts] logits of kernels row_route and norm_route, at most fewLogits
 	grouped groupedChoices
 }
 
@@ -71,7 +71,7 @@ func (e *nvidiaExperts) compile(dev Device, mode Mode) error {
 }
 
 func (e *nvidiaExperts) allocate(b *Backend) (err error) {
-	e.logits, err = b.newBuffer(4*maxNvidiaExperts*fewRouted, Private, "allocate logits for the routing of experts")
+	e.logits, err = b.newBuffer(4*fewLogits, Private, "allocate logits for the routing of experts")
 	return err
 }
 

@@ -10,7 +10,7 @@ import "github.com/ingot-run/ingot/engine/compute"
 //     kernels of the experts,
 //   - GatedExperts and then ExpertsAdd make this choice.
 //
-// For up to fewRouted rows, the kernel of the logits computes the RMSNorm too.
+// For up to fewRouted rows and fewLogits logits, the kernel of the logits computes the RMSNorm too.
 //
 // For some rows, GatedMatMul, Attention and GatedExperts also write their result quantised, if the
 // next operation multiplies it. Their kernels call start_next only when they have computed it:
