@@ -138,7 +138,7 @@ func (t *tiled) forRows(w *weight, rows int) *tiled {
 // room returns the threadgroup memory of a tile in bytes (see tile.h).
 func (t *tiled) room() int {
 	if t.rows == wideTileRows {
-		return 4 * max(2*tileStride*(wideTileRows+wideTileInputs), wideTileRows*wideTileInputs)
+		return 4 * wideTileRows * wideTileInputs // two staged chunks take less
 	}
 	return 4 * tileGroups * (16*t.rows + tileStride*t.inputs + 8)
 }

@@ -126,6 +126,77 @@ inline void simdgroup_multiply_accumulate(simdgroup_float8x8& d, const simdgroup
     d.e[1] = sum1;
 }
 
+// Blocks of kernels/blocks.h. A lane's columns are next to each other in fours, which it reads at
+// once. In blocks of 32 by 64, a lane has eight rows and eight columns, in others a row of each
+// matrix. A core reads one even and one odd register per cycle, and none for an operand that the
+// product before had, too. So products that follow each other have a row's value in common, and the
+// sums of even columns should be in odd registers. Four values that are read at once are in
+// registers next to each other: reading four columns of b leaves the compiler that choice, reading
+// four values of a column does not.
+#define MATRIX_BLOCKS
+template <uint I, uint J> inline constexpr bool square_block = I == 4 && J == 8;
+template <uint I, uint J> inline uint block_row(uint i, uint j, uint lane) {
+    return square_block<I, J> ? lane / 8 + 4 * (2 * i + j / 4) : 8 * i + simdgroup_float8x8::row(lane);
+}
+template <uint I, uint J> inline uint block_column(uint j, uint lane) {
+    return square_block<I, J> ? lane % 8 * 4 + j / 2 % 2 * 32 + 2 * (j % 2) : 8 * j + (lane / 4 & 2) * 4 + lane % 2 * 4 - 6 * (j % 2);
+}
+
+template <uint N, uint C, uint I, uint J>
+inline void multiply_block(simdgroup_float8x8 (&sums)[I][J], const float* a, uint a_stride, const float* b, uint b_stride, uint b_step) {
+    constexpr bool square = square_block<I, J>;
+    constexpr uint rows = square ? 8 : I, fours = square ? 2 : C / 2, row_step = square ? 4 : 8;
+    uint lane = threadIdx.x % 32;
+    a += block_row<I, J>(0, 0, lane) * a_stride;
+    b += block_column<I, J>(0, lane);
+    if (square) b_step *= 2;
+    UNROLL for (uint k4 = 0; k4 < N; k4 += 4) {
+        float4 x[rows];
+        UNROLL for (uint i = 0; i < rows; i++) x[i] = *(const float4*)(a + row_step * i * a_stride + k4);
+        UNROLL for (uint k = 0; k < 4; k++) {
+            float4 y[fours];
+            UNROLL for (uint j = 0; j < fours; j++) y[j] = *(const float4*)(b + j * b_step + (k4 + k) * b_stride);
+            UNROLL for (uint n = 0; n < 4 * rows * fours; n++) {
+                uint j = n / 4 / rows, i = j % 2 == 0 ? n / 4 % rows : rows - 1 - n / 4 % rows, column = n / 4 % 2 == 0 ? n % 4 : 3 - n % 4;
+                uint matrix = square ? i / 2 * J + i % 2 * 4 + 2 * j + column / 2 : i * J + 2 * j + column / 2;
+                float& sum = sums[matrix / J][matrix % J].e[column % 2];
+                sum = fma(x[i][k], y[j][column], sum);
+            }
+        }
+    }
+}
+
+// Aside is in memory, since registers limit how many threadgroups run on a core. The compiler keeps
+// the sums in registers in the order in which they are written: even columns in odd ones.
+template <uint I, uint J>
+struct Aside {
+    alignas(16) float kept[2 * I * J];
+    ulong at() {
+        ulong p;
+        asm volatile("cvta.to.local.u64 %0, %1;" : "=l"(p) : "l"(kept));
+        return p;
+    }
+    void set(simdgroup_float8x8 (&sums)[I][J]) {
+        ulong p = at();
+        UNROLL for (uint i = 0; i < I * J; i += 2) {
+            float *f = sums[i / J][i % J].e, *g = sums[i / J][i % J + 1].e;
+            asm volatile("st.local.v4.f32 [%0], {%1, %2, %3, %4};" : : "l"(p + 8 * i), "f"(f[1]), "f"(f[0]), "f"(g[1]), "f"(g[0]) : "memory");
+        }
+    }
+    void get(simdgroup_float8x8 (&sums)[I][J]) {
+        ulong p = at();
+        UNROLL for (uint i = 0; i < I * J; i += 2) {
+            float *f = sums[i / J][i % J].e, *g = sums[i / J][i % J + 1].e;
+            asm volatile("ld.local.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(f[1]), "=f"(f[0]), "=f"(g[1]), "=f"(g[0]) : "l"(p + 8 * i) : "memory");
+        }
+    }
+    void add_to(simdgroup_float8x8 (&sums)[I][J]) {
+        simdgroup_float8x8 before[I][J];
+        get(before);
+        UNROLL for (uint i = 0; i < 2 * I * J; i++) sums[i / 2 / J][i / 2 % J].e[i % 2] += before[i / 2 / J][i / 2 % J].e[i % 2];
+    }
+};
+
 }  // namespace metal
 
 // kernels/defs.h explains CONSTANT and INSTANTIATE. Each set of function constants is compiled

@@ -12,8 +12,9 @@
 //
 // Wide tiles have 128 rows of weights and 64 of activations, of which each simdgroup computes a
 // quarter. The threadgroup computes one strand after another. A weight is unpacked for twice as
-// many activations, and threads stage a chunk while others multiply the one before.
+// many activations, and threads unpack and stage the next chunk between products of the one before.
 #include "products.h"
+#include "blocks.h"
 
 // plain_tiles is 1 if simdgroup matrices are not used. Matrices are faster, but Metal does not
 // specify the order of their sums. When the backend starts, it compares results with and without
@@ -207,70 +208,91 @@ inline void narrow_tile(thread const OwnRows& own, uint n, threadgroup float* sh
     threadgroup_barrier(mem_flags::mem_threadgroup);
 }
 
+// wide_quarter and wide_input return which quarter of a chunk a thread stages in a wide tile, and
+// of which row of activations. It also does so 32 rows further on. So threads read two quarters
+// that are next to each other, and write to different banks.
+inline uint wide_quarter(uint tid) { return tid / 64 * 2 + tid % 2; }
+inline uint wide_input(uint tid) { return tid / 2 % 32; }
+
 // Compiling wide tiles takes long, so a source defines WIDE_TILES if its geometry has them.
 #if defined(WIDE_TILES)
+constant uint input_stride = 68;  // floats per place of a chunk, of which all rows of activations are staged
+
+// Staging is what a thread stages of a wide tile: chunk c of a row of weights, from own_w on, and a
+// quarter of the chunk of two rows of activations, from own_x on.
+template <typename W>
+struct Staging {
+    typename W::Packed packed;
+    float4 four[2];
+    uint c, own_w, own_x, quarter;
+    void fetch(thread const OwnRows& own, uint chunk, uint n) {
+        c = chunk;
+        packed = W::fetch(own.w[0], c, n);
+        UNROLL for (uint i = 0; i < 2; i++) four[i] = load_quarter<W>(own.x, own.at[i], c, quarter, n);
+    }
+    void stage(threadgroup float* to) const {
+        float v[16];
+        W::unpack(packed, c, v);
+        UNROLL for (uint k = 0; k < 16; k += 4) store_four(to + own_w + k, v[k], v[k + 1], v[k + 2], v[k + 3]);
+        UNROLL for (uint i = 0; i < 2; i++) store_down(four[i], to, own_x + 32 * i, input_stride);
+    }
+};
+
+// wide_chunk multiplies a staged chunk: 64 rows of weights at a with 8J rows of activations at b.
+// Meanwhile it stages the chunk that was fetched, at next, and fetches chunk then.
+template <typename W, uint J>
+inline void wide_chunk(thread simdgroup_float8x8 (&sums)[8][4], thread Staging<W>& staging, thread const OwnRows& own, uint then, uint n, threadgroup const float* a, threadgroup const float* b, threadgroup float* next) {
+    multiply_block<8, J>(sums, a, tile_stride, b, input_stride, 32);
+    staging.stage(next);
+    staging.fetch(own, then, n);
+    multiply_block<8, J>(sums, a + 8, tile_stride, b + 8 * input_stride, input_stride, 32);
+}
+
+// following returns the chunk after chunk c: the next one of its strand, or the first one of the
+// next strand.
+inline uint following(uint c, uint chunks) { return c + strands < chunks ? c + strands : min(c % strands + 1, chunks - 1); }
+
 // wide_tile is tile for wide tiles. A simdgroup computes 64 of the rows of weights and every second
-// eight of the rows of activations. Two chunks are staged: one that is multiplied, and one that
-// other simdgroups, which have passed the barrier and are ahead by up to a chunk, write.
+// 16 of the rows of activations. Two chunks are staged: one that is multiplied, and the next one.
 template <typename W>
 inline void wide_tile(thread const OwnRows& own, uint n, threadgroup float* shared, uint tid, uint lane, uint simdgroup) {
-    uint chunks = (n + 15) / 16, count = own.count, quarter = tid % 4, half_of = simdgroup / 2;
-    // The thread stages a chunk of a row of weights, and a quarter of a chunk of two rows of
-    // activations.
-    uint own_w = tid * tile_stride, own_x = (tile_rows + tid / 4) * tile_stride + 4 * quarter;
-    uint b = simdgroup % 2 * 64 * tile_stride, a = (tile_rows + 8 * half_of) * tile_stride;
-    uint other = (tile_rows + tile_inputs) * tile_stride, now = 0;
-    simdgroup_float8x8 sums[8][4], total[8][4];  // rows of weights by activations
-    UNROLL for (uint i = 0; i < 32; i++) total[i / 4][i % 4] = make_filled_simdgroup_matrix<float, 8, 8>(-0.0f);
-    typename W::Packed packed = W::fetch(own.w[0], 0, n);
-    float4 four0 = load_quarter<W>(own.x, own.at[0], 0, quarter, n), four1 = load_quarter<W>(own.x, own.at[1], 0, quarter, n);
+    uint chunks = (n + 15) / 16, count = own.count, half_of = simdgroup / 2;
+    uint b = simdgroup % 2 * 64 * tile_stride, a = tile_rows * tile_stride + 16 * half_of;
+    uint other = tile_rows * tile_stride + 16 * input_stride, now = 0;
+    simdgroup_float8x8 sums[8][4];  // rows of weights by activations
+    Aside<8, 4> total;
+    Staging<W> staging;
+    staging.quarter = wide_quarter(tid);
+    staging.own_w = tid * tile_stride;
+    staging.own_x = tile_rows * tile_stride + 4 * staging.quarter * input_stride + wide_input(tid);
+    staging.fetch(own, 0, n);
+    staging.stage(shared);
+    staging.fetch(own, following(0, chunks), n);
     for (uint s = 0; s < strands; s++) {
         UNROLL for (uint i = 0; i < 32; i++) sums[i / 4][i % 4] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
         for (uint c = s; c < chunks; c += strands) {
-            threadgroup float* staged = shared + now;
-            float v[16];
-            W::unpack(packed, c, v);
-            UNROLL for (uint k = 0; k < 16; k += 4) store_four(staged + own_w + k, v[k], v[k + 1], v[k + 2], v[k + 3]);
-            store_four(staged + own_x, four0.x, four0.y, four0.z, four0.w);
-            store_four(staged + own_x + 32 * tile_stride, four1.x, four1.y, four1.z, four1.w);
-            uint next = c + strands < chunks ? c + strands : min(s + 1, chunks - 1);
-            packed = W::fetch(own.w[0], next, n);
-            four0 = load_quarter<W>(own.x, own.at[0], next, quarter, n);
-            four1 = load_quarter<W>(own.x, own.at[1], next, quarter, n);
-            threadgroup_barrier(mem_flags::mem_threadgroup);
-            if (count > 48 + 8 * half_of) {
-                UNROLL for (uint k = 0; k < 16; k += 8) {
-                    simdgroup_float8x8 rows[8], columns;
-                    UNROLL for (uint j = 0; j < 8; j++) simdgroup_load(rows[j], staged + b + 8 * j * tile_stride + k, tile_stride);
-                    UNROLL for (uint i = 0; i < 4; i++) {
-                        simdgroup_load(columns, staged + a + 16 * i * tile_stride + k, tile_stride, ulong2(0, 0), true);
-                        UNROLL for (uint j = 0; j < 8; j++) simdgroup_multiply_accumulate(sums[j][i], rows[j], columns, sums[j][i]);
-                    }
-                }
-            } else {
-                for (uint k = 0; k < 16; k += 8) {
-                    simdgroup_float8x8 rows[8], columns;
-                    UNROLL for (uint j = 0; j < 8; j++) simdgroup_load(rows[j], staged + b + 8 * j * tile_stride + k, tile_stride);
-                    UNROLL for (uint i = 0; i < 4; i++) {
-                        if (count > 16 * i + 8 * half_of) {
-                            simdgroup_load(columns, staged + a + 16 * i * tile_stride + k, tile_stride, ulong2(0, 0), true);
-                            UNROLL for (uint j = 0; j < 8; j++) simdgroup_multiply_accumulate(sums[j][i], rows[j], columns, sums[j][i]);
-                        }
-                    }
-                }
-            }
+            threadgroup const float* staged = shared + now;
             now = other - now;
+            threadgroup_barrier(mem_flags::mem_threadgroup);
+            uint then = following(staging.c, chunks);
+            if (count > 32 + 16 * half_of) {
+                wide_chunk<W, 4>(sums, staging, own, then, n, staged + b, staged + a, shared + now);
+            } else if (count > 16 * half_of) {
+                wide_chunk<W, 2>(sums, staging, own, then, n, staged + b, staged + a, shared + now);
+            } else {
+                staging.stage(shared + now);
+                staging.fetch(own, then, n);
+            }
         }
-        UNROLL for (uint i = 0; i < 32; i++) {
-            UNROLL for (uint e = 0; e < 2; e++) total[i / 4][i % 4].thread_elements()[e] += sums[i / 4][i % 4].thread_elements()[e];
-        }
+        if (s > 0) total.add_to(sums);
+        if (s + 1 < strands) total.set(sums);
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    // The row and the first column of the lane's two elements in an 8 by 8 matrix.
-    uint r = (lane / 4 & 4) + lane / 2 % 4, column = (lane / 4 & 2) * 2 + lane % 2 * 2;
     UNROLL for (uint i = 0; i < 32; i++) {
         UNROLL for (uint e = 0; e < 2; e++) {
-            shared[tile_result(8 * (i % 4 * 2 + half_of) + column + e, 64 * (simdgroup % 2) + 8 * (i / 4) + r)] = total[i / 4][i % 4].thread_elements()[e];
+            uint column = block_column<8, 4>(i % 4, lane) + e, input = column + column / 16 * 16 + 16 * half_of;
+            uint weight = 64 * (simdgroup % 2) + block_row<8, 4>(i / 4, i % 4, lane);
+            shared[tile_result(input, weight)] = sums[i / 4][i % 4].thread_elements()[e];
         }
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -287,7 +309,7 @@ inline void tile(thread const R& weights, thread const X& x, uint n, threadgroup
 #if defined(WIDE_TILES)
     if (tile_rows > 64) {
         own.w[0] = weights.row(tid);
-        UNROLL for (uint i = 0; i < 2; i++) own.at[i] = x.at(tid / 4 + 32 * i);
+        UNROLL for (uint i = 0; i < 2; i++) own.at[i] = x.at(wide_input(tid) + 32 * i);
         wide_tile<W>(own, n, shared, tid, lane, simdgroup);
         return;
     }
