@@ -129,6 +129,12 @@ func (t *translator) header() error {
 			t.template = strings.Join(t.in[from:t.at], "")
 			t.out.WriteString(t.template)
 			t.blank()
+			if t.at < len(t.in) && t.in[t.at] == "[[" {
+				if err := t.next(); err != nil {
+					return err
+				}
+				t.blank()
+			}
 			if t.at < len(t.in) && t.in[t.at] != "kernel" {
 				t.template = ""
 			}

@@ -17,7 +17,7 @@ constant uint width = 4;
 struct Args { uint n; };
 inline float first(device const float* p, thread float* v) { return p[0] + v[0]; } // device stays in comments
 template <typename W, uint N = 2>
-kernel void scale(
+[[max_total_threads_per_threadgroup(256)]] kernel void scale(
     device const W* x [[buffer(0)]],
     device float* y [[buffer(1)]],
     constant Args& args [[buffer(2)]],
@@ -38,7 +38,7 @@ const uint width = 4;
 struct Args { uint n; };
 inline float first(ingot::device_ptr<const float> p,  float* v) { return p[0] + v[0]; } // device stays in comments
 template <typename W, uint N = 2>
-void scale (
+ void scale (
     ingot::device_ptr<const W> x ,
     ingot::device_ptr<float> y ,
     const Args& args ,
@@ -50,7 +50,7 @@ void scale (
 `, got)
 	require.Equal(t, []translate.Kernel{
 		{
-			Name: "scale", Template: "template <typename W, uint N = 2>", Buffers: 2, Args: "Args", Shared: true,
+			Name: "scale", Template: "template <typename W, uint N = 2>", MaxThreads: 256, Buffers: 2, Args: "Args", Shared: true,
 			Parameters: []translate.Parameter{
 				{Kind: translate.Buffer, Type: "const W", Attribute: "buffer(0)"}, {Kind: translate.Buffer, Type: "float", Attribute: "buffer(1)"},
 				{Kind: translate.Args, Type: "Args", Attribute: "buffer(2)"}, {Kind: translate.Shared, Type: "float", Attribute: "threadgroup(0)"},
