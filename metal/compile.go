@@ -90,8 +90,8 @@ func (c *compiler) Close() error {
 // unit is what is compiled at once: a kernel file, with the instances for one type of weights or of
 // KV pages. If kind is empty, the file has no instances; if it is allTypes, those of all types that
 // the default geometry chooses; if it is moreInstances, the others that the backend's geometry
-// chooses. So backends with different geometries have most sources in common, and a compiler's
-// cache has them already.
+// chooses, and wide tiles for the types for which it chooses them. So backends with different
+// geometries have most sources in common, and a compiler's cache has them already.
 type unit struct{ file, kind string }
 
 const (
@@ -143,11 +143,37 @@ func (k *kernelSet) units() (list []unit) {
 	}
 	more := slices.Collect(maps.Values(k.more))
 	for _, file := range weightFiles {
-		if u := (unit{file, moreInstances}); slices.Contains(more, u) {
+		if u := (unit{file, moreInstances}); slices.Contains(more, u) || !info.CompilesByType && len(k.wideTypes(file)) > 0 {
 			list = append(list, u)
 		}
 	}
 	return list
+}
+
+// tileKernels are the kernels of the files that have wide tiles.
+var tileKernels = map[string][]string{"tiles.metal": {ProductTile, GatedTile}, "expert_tiles.metal": {ExpertGatedTile, ExpertDownTile}}
+
+// wideTypes returns the types of weights for which a file's libraries have wide tiles: those for
+// which the geometry chooses them.
+func (k *kernelSet) wideTypes(file string) (types []gguf.Type) {
+	for _, t := range weightTypes {
+		if slices.ContainsFunc(tileKernels[file], func(kernel string) bool { return k.compiled.hasWideTiles(kernel, t) }) {
+			types = append(types, t)
+		}
+	}
+	return types
+}
+
+// unitOf returns the unit that has a kernel with function constants. kind is that of unit.
+func (k *kernelSet) unitOf(file, kernel, kind string, constants []uint32) unit {
+	if u, ok := k.more[kernel]; ok {
+		return u
+	}
+	u := k.unit(file, kind)
+	if u.kind == allTypes && tileKernels[file] != nil && constants[2] == wideTileRows {
+		u.kind = moreInstances
+	}
+	return u
 }
 
 // typedOnly are the files whose kernels all depend on a type.
@@ -159,13 +185,19 @@ var typedOnly = map[string]bool{
 func (k *kernelSet) source(u unit) (Source, error) {
 	switch u.kind {
 	case allTypes:
-		return kernelFor(u.file, allTypes, k.defaults.instances(u.file, weightTypes, gguf.CacheTypes()), k.compiled.hasWideTiles())
+		return kernelFor(u.file, weightTypes, gguf.CacheTypes(), k.defaults.instances(u.file, weightTypes, gguf.CacheTypes()), false)
 	case moreInstances:
-		src, err := kernelFor(u.file, allTypes, k.compiled.weightInstances(u.file, weightTypes, k.defaults), k.compiled.hasWideTiles())
+		types, wide := weightTypes, tileKernels[u.file] != nil
+		if wide {
+			types = k.wideTypes(u.file)
+		}
+		src, err := kernelFor(u.file, types, gguf.CacheTypes(), k.compiled.weightInstances(u.file, weightTypes, k.defaults), wide)
 		src.Name += ", more instances"
 		return src, err
 	}
-	src, err := kernelFor(u.file, u.kind, k.compiled.instances(u.file, ofKind(weightTypes, u.kind), ofKind(gguf.CacheTypes(), u.kind)), k.compiled.hasWideTiles())
+	types, pages := ofKind(weightTypes, u.kind), ofKind(gguf.CacheTypes(), u.kind)
+	wide := slices.ContainsFunc(k.wideTypes(u.file), func(t gguf.Type) bool { return slices.Contains(types, t) })
+	src, err := kernelFor(u.file, types, pages, k.compiled.instances(u.file, types, pages), wide)
 	if u.kind == "" {
 		return src, err
 	}

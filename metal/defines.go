@@ -128,7 +128,7 @@ func eachType(types, pageTypes []gguf.Type) string {
 // ofKind returns the types of a list that a unit has instances for.
 func ofKind(list []gguf.Type, kind string) (found []gguf.Type) {
 	for _, t := range list {
-		if kind == allTypes || kind == t.String() {
+		if kind == t.String() {
 			found = append(found, t)
 		}
 	}

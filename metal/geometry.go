@@ -208,9 +208,9 @@ func (g Geometry) With(more Geometry) Geometry {
 	return all
 }
 
-// hasWideTiles reports whether wide tiles are chosen for any kernel.
-func (g Geometry) hasWideTiles() bool {
-	return slices.ContainsFunc(g, func(c Choice) bool { return c.Wide > 0 })
+// hasWideTiles reports whether wide tiles are chosen for a kernel and a type, for any shape.
+func (g Geometry) hasWideTiles(kernel string, t gguf.Type) bool {
+	return slices.ContainsFunc(g, func(c Choice) bool { return c.Wide > 0 && c.Kernel == kernel && (c.Type == "" || c.Type == t.String()) })
 }
 
 // find merges the choices that apply to a kernel. inputs is 0 for tiles and attention.

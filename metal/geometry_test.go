@@ -187,7 +187,7 @@ func TestWideTilesChecked(t *testing.T) {
 	t.Parallel()
 	wide := slices.Clone(wideTiles)
 	for i := range wide {
-		wide[i].From = 1
+		wide[i].From, wide[i].Type = 1, gguf.TypeQ40.String()
 	}
 	be := open(t, metal.Options{Mode: metal.Debug, Geometry: wide}, emulator.Options{Seed: 3})
 	defer func() { require.NoError(t, be.Close()) }()

@@ -261,11 +261,7 @@ func (m *maker) pipeline(file, name string, values ...uint32) (p Pipeline) {
 	if have, ok := m.set.pipelines[key]; ok || m.err != nil {
 		return have
 	}
-	u, ok := m.set.more[name]
-	if !ok {
-		u = m.set.unit(file, m.kind)
-	}
-	lib, err := m.set.library(u)
+	lib, err := m.set.library(m.set.unitOf(file, name, m.kind, values))
 	if err == nil {
 		p, err = m.set.device.Pipeline(lib, name, constants(values...))
 	}
@@ -327,13 +323,13 @@ func (m *maker) tiles(file, kernel string, w weightShape) tiled {
 	return made
 }
 
-// compileWide compiles the kernel of wide tiles. If tiles do not use simdgroup matrices, the
-// libraries have no wide tiles, or the device does not allow enough threads, it removes the kernel.
+// compileWide compiles the kernel of wide tiles. If tiles do not use simdgroup matrices, no library
+// has such wide tiles, or the device does not allow enough threads, it removes the kernel.
 func (m *maker) compileWide(t *tiled, file, kernel string, w weightShape) {
 	if t.wide == nil {
 		return
 	}
-	if !m.set.plainTiles && m.set.compiled.hasWideTiles() {
+	if !m.set.plainTiles && slices.Contains(m.set.wideTypes(file), w.kind) {
 		t.wide.byAlignment = m.byAlignment(file, kernel+"_"+w.kind.String(), w.kind, w.in, flag(false), wideTileRows, wideTileInputs)
 	}
 	if t.wide.aligned == 0 || tileGroups > m.simdgroups(t.wide.aligned) {
@@ -344,8 +340,7 @@ func (m *maker) compileWide(t *tiled, file, kernel string, w weightShape) {
 // tileConstants returns the function constants with which the geometry's tiles for a type of
 // weights are made, unless a device or a shape needs smaller tiles.
 func (k *kernelSet) tileConstants(u unit) (sets [][]Constant) {
-	kernels := map[string][]string{"tiles.metal": {ProductTile, GatedTile}, "expert_tiles.metal": {ExpertGatedTile, ExpertDownTile}}
-	for _, kernel := range kernels[u.file] {
+	for _, kernel := range tileKernels[u.file] {
 		c := k.geometry.find(kernel, typeNamed(u.kind), 0, 0, 0)
 		chosen := [][]Constant{constants(1, flag(k.plainTiles), uint32(c.Rows), uint32(c.Inputs))}
 		if c.Wide > 0 && !k.plainTiles {

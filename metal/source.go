@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/ingot-run/ingot/engine/gguf"
@@ -23,7 +24,8 @@ var kernels embed.FS
 // instances of the file's templates that the geometry can choose, and replaces the constants that
 // the kernels share with this package.
 func Kernel(name string, g Geometry) (Source, error) {
-	return kernelFor(name, allTypes, g.instances(name, weightTypes, gguf.CacheTypes()), g.hasWideTiles())
+	wide := slices.ContainsFunc(g, func(c Choice) bool { return c.Wide > 0 })
+	return kernelFor(name, weightTypes, gguf.CacheTypes(), g.instances(name, weightTypes, gguf.CacheTypes()), wide)
 }
 
 // KernelVersion returns a hash of all kernels in Metal's language and of their default geometry. It
@@ -42,15 +44,14 @@ func KernelVersion() string {
 }
 
 // kernelFor is Kernel for a unit's types and instances. It compiles wide tiles only if asked to.
-func kernelFor(name, kind, instances string, wide bool) (Source, error) {
+func kernelFor(name string, types, pages []gguf.Type, instances string, wide bool) (Source, error) {
 	dir, err := fs.Sub(kernels, "kernels")
 	if err != nil {
 		return Source{}, fmt.Errorf("read kernels: %w", err)
 	}
 	src, err := ReadSource(dir, name)
-	types, pages := ofKind(weightTypes, kind), ofKind(gguf.CacheTypes(), kind)
 	src.Text = eachType(types, pages) + replaceConstants(src.Text, portableConstants) + instances
-	if wide && (name == "tiles.metal" || name == "expert_tiles.metal") {
+	if wide && tileKernels[name] != nil {
 		src.Text = "#define WIDE_TILES\n" + src.Text
 	}
 	return src, err
