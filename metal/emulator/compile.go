@@ -54,7 +54,7 @@ func (c *compiler) key(text string, mode metal.Mode) string {
 	if have, ok := keys.Load(of); ok {
 		return have.(string)
 	}
-	key := kernelcache.Key(text, c.path, c.version, c.flags(mode), cpu.X86)
+	key := kernelcache.Key(text, c.path, c.version, c.flags(text, mode), cpu.X86)
 	keys.Store(of, key)
 	return key
 }
@@ -77,7 +77,7 @@ func (c *compiler) compile(src metal.Source, mode metal.Mode) (path string, err 
 		return "", fmt.Errorf("compile kernels %s: %w", src.Name, err)
 	}
 	return kernelcache.File(c.cache, c.key(text, mode)+".so", func(path string) error {
-		cmd := exec.Command(c.path, append(c.flags(mode), "-o", path, "-")...) //nolint:noctx // a compiler ends by itself
+		cmd := exec.Command(c.path, append(c.flags(text, mode), "-o", path, "-")...) //nolint:noctx // a compiler ends by itself
 		cmd.Stdin = strings.NewReader(text)
 		var messages bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &messages, &messages

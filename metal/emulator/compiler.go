@@ -92,10 +92,16 @@ func (p *program) name() string {
 // (stackBytes in runtime.h).
 const maxFrame = "frame-larger-than=49152"
 
-// flags returns the compiler flags of a mode. The compiler refuses kernels that do not fit into the
-// stack of a fibre. It fuses operations only in FastMath. FastMath does not use -ffast-math, which
-// ignores infinities and turns off subnormal numbers in the thread that loads the library.
-func (p *program) flags(mode metal.Mode) []string {
+// manyInstances is the number of instances of templates in a source from which on its debug kernels
+// are compiled without optimisation. Compiling them then takes a third of the time, which is longer
+// than they run: tests with debug kernels compute most products in tiles.
+const manyInstances = 50
+
+// flags returns the compiler flags of a mode for a source. The compiler refuses kernels that do not
+// fit into the stack of a fibre. It fuses operations only in FastMath. FastMath does not use
+// -ffast-math, which ignores infinities and turns off subnormal numbers in the thread that loads
+// the library.
+func (p *program) flags(text string, mode metal.Mode) []string {
 	common := []string{"-std=c++20", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing", "-Wno-attributes", "-Wno-unknown-pragmas", "-x", "c++"}
 	if strings.Contains(p.version, "clang") {
 		common = append(common, "-W"+maxFrame, "-Werror=frame-larger-than")
@@ -105,7 +111,11 @@ func (p *program) flags(mode metal.Mode) []string {
 	}
 	switch mode {
 	case metal.Debug:
-		return slices.Concat([]string{"-O1", "-DINGOT_DEBUG", "-ffp-contract=off"}, native(), common)
+		optimise := "-O1"
+		if strings.Count(text, "\nINSTANTIATE(") >= manyInstances {
+			optimise = "-O0"
+		}
+		return slices.Concat([]string{optimise, "-DINGOT_DEBUG", "-ffp-contract=off"}, native(), common)
 	case metal.FastMath:
 		fast := []string{"-O1", "-ffp-contract=fast", "-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-fno-trapping-math", "-fno-math-errno"}
 		return slices.Concat(fast, native(), common)
