@@ -45,8 +45,9 @@ func TestNvidiaConformance(t *testing.T) {
 	}
 }
 
-// TestHopperConformance is TestNvidiaConformance with Hopper's tiles for all batches. Short tiles
-// differ from the others only in products. Without INGOT_LONG, only those are computed with them.
+// TestHopperConformance is TestNvidiaConformance with Hopper's tiles for all batches. Without
+// INGOT_LONG, only operations that can use tiles are computed: TestNvidiaConformance runs the same
+// kernels for the others. Short tiles differ from the others only in products.
 func TestHopperConformance(t *testing.T) {
 	t.Parallel()
 	for name, geometry := range map[string]metal.Geometry{"tiles": tilesFrom(2), "short tiles": other(2)} {
@@ -58,7 +59,7 @@ func TestHopperConformance(t *testing.T) {
 			t.Parallel()
 			var suite computetest.Options
 			if !long {
-				suite = computetest.Options{Brief: true, Weights: []gguf.Type{gguf.TypeQ4K}, Pages: []gguf.Type{gguf.TypeF16}}
+				suite = computetest.Options{Brief: true, Weights: []gguf.Type{gguf.TypeQ4K}, Pages: []gguf.Type{gguf.TypeF16}, Only: computetest.Tiles}
 				if name == "short tiles" {
 					suite.Only = computetest.Products
 				}

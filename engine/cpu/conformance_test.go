@@ -35,7 +35,7 @@ func TestConformanceOfAllLevels(t *testing.T) {
 		}
 		t.Run(set.Name+", fast", func(t *testing.T) {
 			t.Parallel()
-			o := computetest.Options{Precision: compute.Fast, Only: computetest.Products}
+			o := computetest.Options{Precision: compute.Fast, Only: append([]string{"Pairs"}, computetest.Products...)}
 			conformance(t, cpu.Options{Threads: 2, Kernels: set, Precision: compute.Fast}, o)
 		})
 		threads = []int{2}

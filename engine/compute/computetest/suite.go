@@ -63,13 +63,14 @@ var checks = []check{
 	{"Checkpoint", checkCheckpoint},
 	{"Sequence", checkSequence},
 	{"Pairs", checkPairs},
+	{"PairsOfRows", checkPairsOfRows},
 	{"InFlight", checkInFlight},
 	{"Await", checkAwait},
 }
 
-// Products are the names of the checks of operations that multiply rows with weights, alone and
-// after other operations.
-var Products = []string{"MatMul", "MatMulAdd", "GatedMatMul", "Absorb", "Expand", "GatedExperts", "ExpertsAdd", "Sequence", "Pairs", "InFlight"}
+// Products are the names of the checks of operations that multiply several rows with weights, alone
+// and after other operations.
+var Products = []string{"MatMul", "MatMulAdd", "GatedMatMul", "Absorb", "Expand", "GatedExperts", "ExpertsAdd", "Sequence", "PairsOfRows", "InFlight"}
 
 // Tiles are the names of the checks of operations for which a backend may have kernels for tiles of
 // rows: products, attention, and those of several operations.
