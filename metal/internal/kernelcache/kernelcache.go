@@ -43,8 +43,9 @@ func Folder() (string, error) {
 }
 
 // patience is how long File waits for another process that compiles the same source, which takes
-// seconds. Such a process may be stopped, or may wait for a file system.
-const patience = 30 * time.Second
+// seconds, or a minute on a busy machine. Such a process may be stopped, or may wait for a file
+// system.
+const patience = 2 * time.Minute
 
 // lock prevents several processes, such as the tests of several packages, from compiling the same
 // source at the same time. The lock only saves time: the result would be correct without it, since
