@@ -87,7 +87,7 @@ func TestTheLargestContext(t *testing.T) {
 	const path = "../models/tiny-glm.q8_0.gguf"
 	be := backend(t)
 	defer func() { require.NoError(t, be.Close()) }()
-	opts := engine.Options{Memory: 26 << 20, MaxSequences: 8}
+	opts := engine.Options{Memory: 28 << 20, MaxSequences: 8}
 	fit, err := engine.CheckFit(path, be, opts)
 	require.NoError(t, err)
 	require.Less(t, fit.Context, fit.Trained)
@@ -107,7 +107,7 @@ func TestAutomaticSequences(t *testing.T) {
 	for _, c := range []struct {
 		memory    int64
 		low, high int // of the number of sequences by memory
-	}{{24 << 20, 1, 32}, {64 << 20, 8, 128}, {4 << 30, engine.MaxAutomatic, engine.MaxAutomatic}} {
+	}{{26 << 20, 1, 32}, {64 << 20, 8, 128}, {4 << 30, engine.MaxAutomatic, engine.MaxAutomatic}} {
 		be, err := cpu.New(1)
 		require.NoError(t, err)
 		opts := engine.Options{Memory: c.memory, KV: gguf.TypeF16}

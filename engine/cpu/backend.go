@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"fmt"
 	"runtime"
+	"unsafe"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
@@ -50,6 +51,7 @@ type scratch struct {
 	convert kernels.ConvertArgs
 	quant   kernels.QuantiseArgs
 
+	tileMemory []byte    // memory of products of tiles
 	at         []int64   // indices in tail, gate and up where the rows' results start
 	tail       []float32 // results of a weight's last, incomplete group
 	gate, up   []float32 // results of the two products of a gated activation
@@ -78,6 +80,14 @@ type scratch struct {
 	highestIDs    []float32
 	highestValues []float32
 	buckets       [radixBuckets]uint64
+}
+
+// tiles returns the memory of products of tiles.
+func (m *scratch) tiles() unsafe.Pointer {
+	const line = 64
+	m.tileMemory = grow(m.tileMemory, kernels.TileMemory+line)
+	first := unsafe.Pointer(&m.tileMemory[0])
+	return unsafe.Add(first, line-uintptr(first)%line)
 }
 
 // New returns a backend with the given number of threads and the fastest kernels that the processor
@@ -121,10 +131,12 @@ func (b *Backend) Device() string {
 	return device
 }
 
-// Arithmetic implements compute.Backend. AVX-512 and AVX2 give the same bits.
+// Arithmetic implements compute.Backend. AMX, AVX-512 and AVX2 give the same bits.
 func (b *Backend) Arithmetic() string {
 	class := "cpu"
-	if name := b.kernels.Name; name != "avx512" && name != "avx2" {
+	switch name := b.kernels.Name; name {
+	case "amx", "avx512", "avx2":
+	default:
 		class += "-" + name
 	}
 	if b.precision == compute.Fast {

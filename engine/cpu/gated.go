@@ -64,17 +64,24 @@ func (t *gated) run() {
 	}
 	w, rows := t.pairs[0].gate, len(t.at)/len(t.pairs)
 	t.cut = t.step.cut(w, t.cut.groups, 2*work(w, t.cut.groups, rows))
+	if t.tileRows > 0 {
+		t.cut = t.cut.tiled(len(t.step.scratch))
+	}
 	t.step.pool.do(t, t.cut.parts())
 }
 
 func (t *gated) part(thread, i int) {
 	from, to := t.cut.span(i)
+	rows := gatedRows
+	if t.tileRows > 0 { // whole tiles
+		rows -= gatedRows % t.tileRows
+	}
 	for k := range t.pairs {
 		b := &t.pairs[k]
 		end := min(to-b.first, b.gate.groups)
 		for g := max(from-b.first, 0); g < end; g += gatedGroups {
-			for r := b.from; r < b.to; r += gatedRows {
-				t.tile(thread, b, g, min(gatedGroups, end-g), r, min(r+gatedRows, b.to))
+			for r := b.from; r < b.to; r += rows {
+				t.tile(thread, b, g, min(gatedGroups, end-g), r, min(r+rows, b.to))
 			}
 		}
 	}
@@ -116,8 +123,9 @@ func (t *gated) tile(thread int, b *pair, group, groups, from, to int) {
 func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight, act compute.Activation) {
 	g, u, t := gate.(*weight), up.(*weight), &s.gated
 	t.begin(x, dst, act)
+	t.tileRows = s.tileRows(g.form|u.form, dst.Rows)
 	t.addRows(dst, x, g.in)
-	s.quantise(g.form|u.form, x, dst.Rows, 1, g.in, g.in)
+	s.quantise(g.form|u.form, t.tileRows, x, dst.Rows, 1, g.in, g.in)
 	t.addPair(g, u, 0, 0, dst.Rows)
 	t.run()
 }

@@ -122,7 +122,7 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	if e.SharedGate != nil {
 		forms |= e.SharedGate.(*weight).form | e.SharedUp.(*weight).form
 	}
-	s.quantise(forms, x, dst.Rows, 1, n, n)
+	s.quantise(forms, 0, x, dst.Rows, 1, n, n)
 
 	t.begin(x, dst, e.Activation)
 	gateBias, upBias := vectorOf(e.GateBias), vectorOf(e.UpBias)
@@ -191,7 +191,7 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 			t.factors = append(t.factors, 1)
 		}
 	}
-	s.quantise(forms, h.Slice(first, n), dst.Rows, 1, n, n)
+	s.quantise(forms, 0, h.Slice(first, n), dst.Rows, 1, n, n)
 	t.cut = s.cut(down, down.groups, len(t.at)*work(down, down.groups, 1)) // estimate: a matrix per operand
 	s.pool.do(t, t.cut.parts())
 }

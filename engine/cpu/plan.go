@@ -12,7 +12,7 @@ import (
 // plan implements compute.Plan.
 type plan struct {
 	threads        int
-	blockBytes     int64        // size of a block that Products.Quantise writes
+	blockBytes     int64        // maximum size of a row's part of a quantised block or tile
 	forms          kernels.Form // forms of activations that the weights take
 	weights, steps int64
 	blocks         int64 // maximum number of blocks of quantised activations
@@ -21,7 +21,7 @@ type plan struct {
 
 // Plan implements compute.Backend.
 func (b *Backend) Plan() compute.Plan {
-	return &plan{threads: len(b.scratch), blockBytes: int64(b.products.BlockBytes)}
+	return &plan{threads: len(b.scratch), blockBytes: int64(max(b.products.BlockBytes, b.products.TileBytes/kernels.TileRows))}
 }
 
 func (p *plan) Weight(t gguf.Tensor) error {
@@ -86,7 +86,7 @@ func (p *plan) Bytes() (weights, steps int64) {
 		steps += 2 * p.blocks * int64(unsafe.Sizeof(kernels.WordBlock{}))
 	}
 	scores := 4 * int64(max(maxScores, minQueries*scoreStride(p.positions))+maxQueries*16)
-	tile := 2 * 4 * int64(gatedRows*gatedGroups*kernels.GroupRows)
+	tile := 2*4*int64(gatedRows*gatedGroups*kernels.GroupRows) + kernels.TileMemory
 	return p.weights, steps + 2*threads*(scores+tile)
 }
 

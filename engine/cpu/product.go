@@ -13,13 +13,14 @@ import (
 type operands struct {
 	x, out   []float32
 	inFloats []int64   // index in the slice x where each row starts
-	inBlocks []int64   // index of each row's first block in the step's quantised activations of any form
+	inBlocks []int64   // index of each row's first block in the step's quantised activations; see place
 	at       []int64   // index in the slice out where each row's results start
 	factors  []float32 // a factor for each row's results, which are added to out; empty to write the results
+	tileRows int       // if the quantised activations are in tiles, the number of rows of a tile; otherwise 0
 }
 
 func (o *operands) begin(x, out compute.Tensor) {
-	o.x, o.out = values(x), values(out)
+	o.x, o.out, o.tileRows = values(x), values(out), 0
 	o.inFloats, o.inBlocks, o.at, o.factors = o.inFloats[:0], o.inBlocks[:0], o.at[:0], o.factors[:0]
 }
 
@@ -29,12 +30,30 @@ func (o *operands) add(inFloat, inBlock, at int) {
 	o.at = append(o.at, int64(at))
 }
 
+// place returns the index of the first block of row r of n activations. With tiles, it is the index
+// of the row in the tiles of the first blocks of all rows.
+func (o *operands) place(r, n int) int {
+	if o.tileRows > 0 {
+		return r/o.tileRows*kernels.TileRows + r%o.tileRows
+	}
+	return r * rowBlocks(n)
+}
+
 // addRows adds the rows of x, of n values each, and their results in dst. The quantised activations
 // must begin with row 0.
 func (o *operands) addRows(dst, x compute.Tensor, n int) {
 	for r := range dst.Rows {
-		o.add(start(x, r), r*rowBlocks(n), start(dst, r))
+		o.add(start(x, r), o.place(r, n), start(dst, r))
 	}
+}
+
+// tileRows returns the number of rows in a tile for a product of so many rows with weights that
+// take these forms, or 0 if tiles are not faster, or not possible.
+func (s *step) tileRows(forms kernels.Form, rows int) int {
+	if s.products.TileBytes == 0 || rows < s.products.MinTileRows || forms&^kernels.Floats != kernels.Blocks {
+		return 0
+	}
+	return kernels.RowsPerTile(rows)
 }
 
 // call multiplies groups of a matrix with rows [from, to) of o. The results of a row go to
@@ -47,11 +66,16 @@ func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operand
 	a.W = w.group(matrix, group)
 	a.Groups, a.Blocks = int64(groups), int64(w.units())
 	in := o.inBlocks
-	switch w.form {
-	case kernels.Floats:
+	multiply := w.product
+	switch {
+	case w.form == kernels.Floats:
 		in, a.X = o.inFloats, unsafe.Pointer(&o.x[0])
-	case kernels.Words:
+	case w.form == kernels.Words:
 		a.X = unsafe.Pointer(&s.words[0])
+	case o.tileRows > 0: // from is the first row of a tile
+		multiply = w.tileProduct
+		a.X = unsafe.Pointer(&s.blocks[int(in[from])/kernels.TileRows*w.units()*s.products.TileBytes])
+		a.TileRows, a.TileBytes, a.Memory = int64(o.tileRows), int64(s.products.TileBytes), s.scratch[thread].tiles()
 	default:
 		a.X = unsafe.Pointer(&s.blocks[0])
 	}
@@ -60,7 +84,7 @@ func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operand
 	if len(factors) > 0 {
 		a.Factors = &factors[0]
 	}
-	w.product(a)
+	multiply(a)
 }
 
 // multiply is like call, but writes the results to o.out, starting at column off of each row. If
@@ -138,6 +162,14 @@ func (s *step) cut(w *weight, groups, work int) cut {
 	return cut{min(maxGroups, (groups+parts-1)/parts), groups}
 }
 
+// tiled limits the number of parts of an operation on tiles, whose multiplications are fast: a part
+// reads all activations, which takes less time than multiplying them only if it has enough groups.
+func (c cut) tiled(threads int) cut {
+	const minGroups = 16
+	c.each = max(c.each, min(minGroups, (c.groups+threads-1)/threads))
+	return c
+}
+
 func (c cut) parts() int { return (c.groups + c.each - 1) / c.each }
 
 func (c cut) span(i int) (from, to int) { return i * c.each, min((i+1)*c.each, c.groups) }
@@ -182,6 +214,9 @@ func (p *product) run(rows int) {
 	s := p.step
 	w := p.segments[0].w
 	p.cut = s.cut(w, p.cut.groups, work(w, p.cut.groups, rows))
+	if p.tileRows > 0 {
+		p.cut = p.cut.tiled(len(s.scratch))
+	}
 	s.pool.do(p, p.cut.parts())
 }
 
@@ -210,12 +245,13 @@ func (s *step) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
 func (s *step) beginProduct(dst, x compute.Tensor, ws ...compute.Weight) *product {
 	p, n := &s.product, ws[0].(*weight).in
 	p.begin(x, dst)
-	p.addRows(dst, x, n)
 	var forms kernels.Form
 	for _, w := range ws {
 		forms |= w.(*weight).form
 	}
-	s.quantise(forms, x, dst.Rows, 1, n, n)
+	p.tileRows = s.tileRows(forms, dst.Rows)
+	p.addRows(dst, x, n)
+	s.quantise(forms, p.tileRows, x, dst.Rows, 1, n, n)
 	return p
 }
 
@@ -224,13 +260,18 @@ func (s *step) beginProduct(dst, x compute.Tensor, ws ...compute.Weight) *produc
 func (s *step) heads(dst, x compute.Tensor, w *weight, outStride, inStride int) {
 	p := &s.product
 	p.begin(x, dst)
+	p.tileRows = s.tileRows(w.form, dst.Rows)
 	for head := range w.matrices {
+		from := head * w.in / blockValues
+		if p.tileRows > 0 {
+			from = head * tiles(dst.Rows, p.tileRows) * kernels.TileRows
+		}
 		for r := range dst.Rows {
-			p.add(start(x, r)+head*inStride, r*rowBlocks(w.matrices*w.in)+head*w.in/blockValues, start(dst, r)+head*outStride)
+			p.add(start(x, r)+head*inStride, from+p.place(r, w.matrices*w.in), start(dst, r)+head*outStride)
 		}
 		p.addMatrix(w, head, head*dst.Rows, (head+1)*dst.Rows, 0)
 	}
-	s.quantise(w.form, x, dst.Rows, w.matrices, w.in, inStride)
+	s.quantise(w.form, p.tileRows, x, dst.Rows, w.matrices, w.in, inStride)
 	p.run(dst.Rows)
 }
 

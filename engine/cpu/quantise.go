@@ -18,10 +18,15 @@ func rowBlocks(n int) int { return (n+blockValues-1)/blockValues | 1 }
 
 // quantise converts slices of the rows of x to the step's blocks of activations of each of the
 // forms. Each row has count slices of n values, and the starts of two slices are stride values
-// apart. Slice i of row r starts at block r*rowBlocks(count*n)+i*n/blockValues.
-func (s *step) quantise(forms kernels.Form, x compute.Tensor, rows, count, n, stride int) {
+// apart. Slice i of row r starts at block r*rowBlocks(count*n)+i*n/blockValues. If tileRows is not
+// 0, Blocks are written as tiles of so many rows: all tiles of slice 0, then those of slice 1, and
+// so on. The tiles of the same rows are side by side.
+func (s *step) quantise(forms kernels.Form, tileRows int, x compute.Tensor, rows, count, n, stride int) {
 	blocks := rows * rowBlocks(count*n)
-	if forms&kernels.Blocks != 0 {
+	switch {
+	case tileRows > 0:
+		s.blocks = grow(s.blocks, count*tiles(rows, tileRows)*n/blockValues*s.products.TileBytes)
+	case forms&kernels.Blocks != 0:
 		s.blocks = grow(s.blocks, blocks*s.products.BlockBytes)
 	}
 	if forms&kernels.Words != 0 {
@@ -31,9 +36,12 @@ func (s *step) quantise(forms kernels.Form, x compute.Tensor, rows, count, n, st
 		return
 	}
 	t := &s.quantiser
-	t.forms = forms
+	t.forms, t.tileRows = forms, tileRows
 	t.x, t.rows, t.count, t.n, t.stride = x, rows, count, n, stride
 	t.each = s.rowsEach(rows, count*n)
+	if tileRows > 0 { // so that no two threads write to the same tile
+		t.each = tiles(t.each, tileRows) * tileRows
+	}
 	s.pool.do(t, (rows+t.each-1)/t.each)
 }
 
@@ -41,6 +49,7 @@ func (s *step) quantise(forms kernels.Form, x compute.Tensor, rows, count, n, st
 type quantiser struct {
 	step             *step
 	forms            kernels.Form
+	tileRows         int
 	x                compute.Tensor
 	rows, each       int
 	count, n, stride int
@@ -51,12 +60,18 @@ func (t *quantiser) part(thread, i int) {
 	x, products := values(t.x), t.step.products
 	for r := i * t.each; r < min((i+1)*t.each, t.rows); r++ {
 		slices, n := t.count, t.n
-		if t.n == t.stride { // the slices of a row are contiguous
+		if t.n == t.stride && t.tileRows == 0 { // the slices of a row are contiguous
 			slices, n = 1, t.n*t.count
 		}
 		for k := range slices {
-			to := r*rowBlocks(t.count*t.n) + k*n/blockValues
 			a.X, a.Blocks = &x[start(t.x, r)+k*t.stride], int64(n/blockValues)
+			if t.tileRows > 0 {
+				tile := (k*tiles(t.rows, t.tileRows) + r/t.tileRows) * n / blockValues
+				a.Out, a.Row = unsafe.Pointer(&t.step.blocks[tile*products.TileBytes]), int64(r%t.tileRows)
+				products.QuantiseTiles(a)
+				continue
+			}
+			to := r*rowBlocks(t.count*t.n) + k*n/blockValues
 			if t.forms&kernels.Blocks != 0 {
 				a.Out = unsafe.Pointer(&t.step.blocks[to*products.BlockBytes])
 				products.Quantise(a)
@@ -68,3 +83,6 @@ func (t *quantiser) part(thread, i int) {
 		}
 	}
 }
+
+// tiles returns the number of tiles for so many rows.
+func tiles(rows, tileRows int) int { return (rows + tileRows - 1) / tileRows }

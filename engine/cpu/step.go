@@ -15,7 +15,7 @@ type step struct {
 	batch *compute.Batch
 	seqOf []int32 // [rows] index of each row's sequence
 
-	blocks    []byte              // quantised activations, in blocks of products.BlockBytes
+	blocks    []byte              // quantised activations, in blocks of products.BlockBytes or tiles of products.TileBytes
 	words     []kernels.WordBlock // quantised activations for weights of 16 bits
 	quantiser quantiser
 	product   product

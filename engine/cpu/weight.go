@@ -20,7 +20,9 @@ type weight struct {
 	groups     int    // number of groups in a matrix
 	groupBytes int
 	product    func(*kernels.ProductArgs)
-	form       kernels.Form // of the activations that products take
+	// tileProduct is the product for activations in tiles, or nil.
+	tileProduct func(*kernels.ProductArgs)
+	form        kernels.Form // of the activations that products take
 }
 
 func (w *weight) Type() gguf.Type { return w.tensor.Type }
@@ -41,6 +43,7 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	}
 	w.groups = (w.out + kernels.GroupRows - 1) / kernels.GroupRows
 	w.groupBytes = kernels.GroupBytes(t.Type, w.in)
+	w.tileProduct = b.products.TileProduct(t.Type)
 	w.product, w.form = b.products.Product(t.Type, w.in), kernels.FormOf(t.Type, w.in)
 	if w.packed, err = b.memory.bytes(w.matrices * w.groups * w.groupBytes); err != nil {
 		return nil, fmt.Errorf("tensor %s: %w", t.Name, err)

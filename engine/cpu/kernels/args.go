@@ -58,15 +58,34 @@ type ProductArgs struct {
 	Rows    int64
 	Groups  int64
 	Blocks  int64 // number of blocks of 32 weights in a row or, for Floats, the number of weights in a row
+
+	// Products of tiles take these fields instead of In.
+	TileRows  int64          // number of rows in each tile of X but the last, which may have fewer
+	TileBytes int64          // size of a tile
+	Memory    unsafe.Pointer // working memory of TileMemory bytes, from a multiple of 64
 }
+
+// TileRows is the maximum number of rows in a tile. A tile has 32 activations of each of its rows.
+const TileRows = 16
+
+// RowsPerTile returns the number of rows in each tile but the last, which makes the tiles of so
+// many rows about equally large.
+func RowsPerTile(rows int) int {
+	tiles := (rows + TileRows - 1) / TileRows
+	return (rows + tiles - 1) / tiles
+}
+
+// TileMemory is the size of the memory that a product of tiles needs.
+const TileMemory = 18 << 10
 
 // QuantiseArgs converts X to blocks of 32 values. The value of largest magnitude in a block becomes
 // the largest integer of the block or its opposite; in a WordBlock, it becomes less if the norm
 // would be too large.
 type QuantiseArgs struct {
 	X      *float32
-	Out    unsafe.Pointer // [Blocks] of Block, Block8 or WordBlock
+	Out    unsafe.Pointer // [Blocks] of Block, Block8, WordBlock or tiles
 	Blocks int64
+	Row    int64 // for tiles, the row of each tile that is written
 }
 
 // NormArgs writes Src/sqrt(mean(Src²)+Eps)·Gain to Dst, which may be Src.

@@ -2,9 +2,11 @@ package kernels
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/ingot-run/ingot/engine/gguf"
 )
@@ -33,6 +35,47 @@ func BenchmarkProduct(b *testing.B) {
 					}
 					macs := float64(shape.rows) * float64(shape.weights) * n * float64(b.N)
 					b.ReportMetric(macs/b.Elapsed().Seconds()/1e9, "GMAC/s")
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkTileProduct times products of tiles and other products on one thread, in turns, and
+// reports the fastest of each in billions of products per second. The weights fit into the
+// second-level cache.
+func BenchmarkTileProduct(b *testing.B) {
+	for _, p := range tiledProducts(b) {
+		for _, kind := range gguf.Types() {
+			for _, rows := range []int{2, 4, 6, 8, 12, 16, 17, 32, 64, 512} {
+				const n, weights = 2048, 128
+				if p.TileProduct(kind) == nil {
+					continue
+				}
+				b.Run(fmt.Sprintf("%v/%v/rows=%d", p.precision, kind, rows), func(b *testing.B) {
+					r := rand.New(rand.NewPCG(1, 1))
+					packed := pack(b, kind, randomWeights(b, r, kind, weights, n), weights, n)
+					x := randomActivations(r, p, rows, n)
+					order := make([]int, rows)
+					for i := range order {
+						order[i] = i
+					}
+					z, out := x.tiled(order), make([]float32, rows*weights)
+					fastest := [2]time.Duration{math.MaxInt64, math.MaxInt64}
+					for b.Loop() {
+						for i, multiply := range []func(){
+							func() { z.multiply(kind, packed, nil, out) },
+							func() { x.multiply(kind, packed, order, nil, out) },
+						} {
+							start := time.Now()
+							multiply()
+							fastest[i] = min(fastest[i], time.Since(start))
+						}
+					}
+					for i, name := range []string{"tiles", "other"} {
+						b.ReportMetric(float64(rows*n*weights)/fastest[i].Seconds()/1e9, name+"-GMAC/s")
+					}
+					b.ReportMetric(float64(fastest[1])/float64(fastest[0]), "ratio")
 				})
 			}
 		}

@@ -1,10 +1,10 @@
 // Package kernels holds the inner loops of the CPU backend: products of packed weights, attention,
 // norms and activations.
 //
-// There are four levels: portable Go, and machine code for AVX-512 VNNI and AVX2 on amd64 and for
-// NEON with dot products on arm64. Command generate compiles the machine code from the C sources in
-// c. All levels use the same packed weights. Within a level, a result depends on its row alone,
-// never on the number of rows in a call.
+// There are five levels: portable Go, and machine code for AVX-512 VNNI, with or without AMX, and
+// AVX2 on amd64 and for NEON with dot products on arm64. Command generate compiles the machine
+// code from the C sources in c. All levels use the same packed weights. Within a level, a result
+// depends on its row alone, never on the number of rows in a call.
 package kernels
 
 //go:generate go run ./generate .
@@ -20,8 +20,9 @@ import (
 
 // Set has the kernels of one level.
 type Set struct {
-	Name       string // "avx512", "avx2", "neon" or "portable"
+	Name       string // "amx", "avx512", "avx2", "neon" or "portable"
 	high, fast Products
+	code       code // empty for the portable level
 
 	RMSNorm func(*NormArgs)
 	Gate    func(*GateArgs)
@@ -57,6 +58,13 @@ type Products struct {
 	// QuantiseWords and words are the same in both precisions.
 	QuantiseWords func(*QuantiseArgs) // writes WordBlocks
 	words         func(*ProductArgs)
+
+	// Products of tiles, for many rows. They give the same bits as the other products. Most levels
+	// have none.
+	QuantiseTiles func(*QuantiseArgs) // writes a row of tiles
+	TileBytes     int                 // size of a tile, or 0 if the level has no products of tiles
+	MinTileRows   int                 // number of rows from which on products of tiles are faster
+	tiles         map[gguf.Type]func(*ProductArgs)
 }
 
 // Products returns the kernels of a precision.
@@ -72,7 +80,7 @@ func (s *Set) Products(p compute.Precision) *Products {
 func compiled(level string, call func(offset uintptr, args unsafe.Pointer), offsets map[string]uintptr) Set {
 	c := code{level, call, offsets}
 	return Set{
-		Name: level, high: c.products("", int(unsafe.Sizeof(Block{}))), fast: c.products("8", int(unsafe.Sizeof(Block8{}))),
+		Name: level, code: c, high: c.products("", int(unsafe.Sizeof(Block{}))), fast: c.products("8", int(unsafe.Sizeof(Block8{}))),
 		RMSNorm: kernel[NormArgs](c, "rms_norm"), Gate: kernel[GateArgs](c, "gate"),
 		Delta:  kernel[DeltaArgs](c, "delta"),
 		Scores: kernel[ScoresArgs](c, "scores"), Values: kernel[ValuesArgs](c, "values"), Softmax: kernel[SoftmaxArgs](c, "softmax"),
@@ -84,6 +92,14 @@ func compiled(level string, call func(offset uintptr, args unsafe.Pointer), offs
 		FromQ80: kernel[ConvertArgs](c, "from_q8_0"), ToQ80: kernel[ConvertArgs](c, "to_q8_0"),
 		FromQ40: kernel[ConvertArgs](c, "from_q4_0"), ToQ40: kernel[ConvertArgs](c, "to_q4_0"),
 	}
+}
+
+// kernelName returns the name of a type in the names of kernels in C.
+func kernelName(t gguf.Type) string {
+	if same, ok := packedAs[t]; ok {
+		t = same
+	}
+	return strings.ToLower(t.String())
 }
 
 type code struct {
@@ -100,15 +116,11 @@ func (c code) products(suffix string, blockBytes int) Products {
 		QuantiseWords: kernel[QuantiseArgs](c, "quantise_words"), words: kernel[ProductArgs](c, "word_product"),
 	}
 	for t := range layouts {
-		name := t
-		if same, ok := packedAs[t]; ok {
-			name = same
-		}
 		suffix := suffix
 		if t.BlockSize() == 1 {
 			suffix = ""
 		}
-		p.byType[t] = kernel[ProductArgs](c, strings.ToLower(name.String())+"_product"+suffix)
+		p.byType[t] = kernel[ProductArgs](c, kernelName(t)+"_product"+suffix)
 	}
 	return p
 }
@@ -134,6 +146,10 @@ func (p *Products) Product(t gguf.Type, n int) func(*ProductArgs) {
 	}
 	return f
 }
+
+// TileProduct returns the product of tiles for weights of a type, or nil. Products of F16, BF16 and
+// F32 have none.
+func (p *Products) TileProduct(t gguf.Type) func(*ProductArgs) { return p.tiles[t] }
 
 // Form is a form of activations. It is a bit, so a Form can also be a set of forms.
 type Form uint8

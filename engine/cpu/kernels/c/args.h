@@ -18,6 +18,23 @@ struct block {
   int32_t minus32[2];         // -32 times the sum of the first, and of the last, 16 integers
 };
 
+// A tile is up to 16 rows of a block of 32 activations, as AMX multiplies them; see tile.h.
+#define TILE_ROWS 16
+struct tile {
+  float d[TILE_ROWS];
+  float sum[TILE_ROWS];      // as in block
+  float sums[2][TILE_ROWS];  // as in block
+  // [PARTS] The bfloat16 q[0][row][i], or q[0][row][i] + q[1][row][i], is an integer. In each
+  // four, the second and the third are exchanged.
+  uint16_t q[][TILE_ROWS][32];
+};
+#define TILE_BYTES(parts) (sizeof(struct tile) + (parts) * 64 * TILE_ROWS)
+
+INLINE struct tile *tile_at(void *tiles, int64_t k) { return (struct tile *)((uint8_t *)tiles + k * TILE_BYTES(PARTS)); }
+
+// bfloats returns the bfloat16 of integers that have at most 8 significant bits.
+INLINE u16x16 bfloats(i32x16 q) { return CONVERT((u32x16)CONVERT(q, f32x16) >> 16, u16x16); }
+
 struct product_args {
   const uint8_t *w;          // packed weights: groups of 16 rows
   const void *x;         // activations: struct block, or float for float weights
@@ -28,12 +45,17 @@ struct product_args {
   int64_t rows;
   int64_t groups;
   int64_t blocks;  // number of blocks of 32 weights in a row or, for float weights, the number of weights in a row
+  // Of products of tiles:
+  int64_t tile_rows;   // number of rows of activations in each tile but the last, which may have fewer
+  int64_t tile_bytes;  // size of a tile
+  struct tile_memory *memory;
 };
 
 struct quantise_args {
   const float *x;
-  struct block *out;
+  void *out;       // [blocks]
   int64_t blocks;
+  int64_t row;     // of tiles: the row of the tiles that is written
 };
 
 struct norm_args {

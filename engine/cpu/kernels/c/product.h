@@ -98,6 +98,22 @@ void LEVEL(PART(PRODUCT))(const struct product_args *a) {
   }
 }
 
+#if AMX
+#define GROUP_BYTES(blocks) ((blocks) * BLOCK_BYTES + (blocks) / 8 * SUPER_BYTES)
+INLINE void PART(unpack)(struct unpacked *u, const uint8_t *group, int64_t blocks, int64_t k) {
+  const uint8_t *super = group + k / 8 * GROUP_BYTES(8), *w = super + SUPER_BYTES + k % 8 * BLOCK_BYTES;
+  UNROLL for (int at = 0; at < BLOCK_BYTES; at += 64) __builtin_prefetch(w + at + 4096, 0, 3);
+  const struct weights b = PART(load)(w, super, 0);
+  unpack_tile(u, &b, OFFSET);
+  UNROLL for (int h = 0; h < SCALES; h++) {
+    u->d[h] = b.d[h];
+    if (MINIMA) u->m[h] = b.m[h];
+  }
+}
+#include "tiles.h"
+#undef GROUP_BYTES
+#endif
+
 #undef NAME
 #undef BLOCK_BYTES
 #undef SUPER_BYTES

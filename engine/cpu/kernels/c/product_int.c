@@ -5,6 +5,7 @@
 // are weights 4j to 4j+3 and the high halves weights 16+4j to 16+4j+3. Further bits of a weight are
 // in planes: bit b of byte i of a plane belongs to byte i of register b.
 #include "args.h"
+#include "tile.h"
 #include "vec.h"
 
 // A tile has at most TILE rows of activations. VECTORS registers have the weights of the same
@@ -205,6 +206,35 @@ INLINE void dots(i32v (*s)[VECTORS], const struct weights *b, const struct block
       if (chains == 2) sum += sums[p][t][1];
       s[t][0] = p == 0 ? sum : (s[t][0] << 8) + sum;
     }
+  }
+}
+#endif
+
+#if AMX
+// unpack_tile converts the weights of a block to bfloat16.
+INLINE void unpack_tile(struct unpacked *u, const struct weights *b, const int offset) {
+  if (offset < 32) {  // weights of at most five bits
+    u16w table;
+    UNROLL for (int i = 0; i < 32; i++) {
+      const union { float f; uint32_t bits; } w = {i - offset};
+      table[i] = w.bits >> 16;
+    }
+    UNROLL for (int j = 0; j < 8; j++) {
+      UNROLL for (int i = 0; i < 2; i++) {
+        STORE(__m512i, u->q[2 * j + i], _mm512_permutexvar_epi16((__m512i)((u16w)b->q[j] >> (8 * i)), (__m512i)table));
+      }
+    }
+    return;
+  }
+  // A byte in the mantissa of 2²³, or of 2¹⁵, is added to this number.
+  UNROLL for (int j = 0; j < 8; j++) {
+    u32v w[2][2];
+    UNROLL for (int i = 0; i < 2; i++) {
+      const u32v x = (u32v)b->q[j] >> (16 * i);
+      w[i][0] = (u32v)((f32v)((x & 0xff) | 0x4b000000) - (0x1p23f + offset));
+      w[i][1] = (u32v)((f32v)((x & 0xff00) | 0x47000000) - (0x1p15f + offset));
+    }
+    UNROLL for (int i = 0; i < 2; i++) STORE(u32v, u->q[2 * j + i], w[0][i] >> 16 | w[1][i]);
   }
 }
 #endif

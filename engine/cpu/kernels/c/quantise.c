@@ -16,9 +16,24 @@ INLINE void store_integers(struct block *b, i32x16 q, const int half) {
 #endif
 }
 
-// quantise_tile converts T blocks, at most four. The maxima and the sums of all T blocks are
-// computed together; see FOLD4.
-INLINE void quantise_tile(const struct quantise_args *a, int64_t k, const int T) {
+#if LANES == 16
+// store_bfloats is store_integers for a row of a tile.
+INLINE void store_bfloats(struct tile *z, int64_t row, i32x16 q, const int half) {
+  q = __builtin_shufflevector(q, q, 0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15);
+#if PARTS == 2
+  const i32x16 high = (q + 128) >> 8;
+  STORE(u16x16, z->q[0][row] + 16 * half, bfloats(CONVERT(CONVERT(high, s8x16), i32x16) << 8));
+  q -= high << 8;
+#endif
+  STORE(u16x16, z->q[PARTS - 1][row] + 16 * half, bfloats(CONVERT(CONVERT(q, s8x16), i32x16)));
+}
+#else
+#define store_bfloats(z, row, q, half)
+#endif
+
+// quantise_blocks converts T blocks, at most four, to blocks or to one row of tiles. The maxima
+// and the sums of all T blocks are computed together; see FOLD4.
+INLINE void quantise_blocks(const struct quantise_args *a, int64_t k, const int T, const int IN_TILE) {
   f32x16 x[T][2], size[T];
   UNROLL for (int t = 0; t < T; t++) {
     UNROLL for (int i = 0; i < 2; i++) x[t][i] = LOAD(f32x16, a->x + 32 * (k + t) + 16 * i);
@@ -30,7 +45,11 @@ INLINE void quantise_tile(const struct quantise_args *a, int64_t k, const int T)
   UNROLL for (int t = 0; t < T; t++) {
     UNROLL for (int i = 0; i < 2; i++) {
       q[t][i] = CONVERT(__builtin_elementwise_roundeven(x[t][i] * inverse[t]), i32x16);
-      store_integers(&a->out[k + t], q[t][i], i);
+      if (IN_TILE) {
+        store_bfloats(tile_at(a->out, k + t), a->row, q[t][i], i);
+      } else {
+        store_integers((struct block *)a->out + k + t, q[t][i], i);
+      }
     }
   }
   i32x4 sums[2];
@@ -39,7 +58,14 @@ INLINE void quantise_tile(const struct quantise_args *a, int64_t k, const int T)
   const f32x4 scaled = d * CONVERT(sum, f32x4);
   const f32x4 scaled_sums[2] = {d * CONVERT(sums[0], f32x4), d * CONVERT(sums[1], f32x4)};
   UNROLL for (int t = 0; t < T; t++) {
-    struct block *b = &a->out[k + t];
+    if (IN_TILE) {
+      struct tile *z = tile_at(a->out, k + t);
+      z->d[a->row] = d[t];
+      z->sum[a->row] = scaled[t];
+      UNROLL for (int i = 0; i < 2; i++) z->sums[i][a->row] = scaled_sums[i][t];
+      continue;
+    }
+    struct block *b = (struct block *)a->out + k + t;
     b->d = d[t];
     b->sum = scaled[t];
     b->minus8 = -8 * sum[t];
@@ -55,6 +81,15 @@ INLINE void quantise_tile(const struct quantise_args *a, int64_t k, const int T)
 // in a block becomes MAX_INTEGER or -MAX_INTEGER.
 void LEVEL(QUANTISE)(const struct quantise_args *a) {
   int64_t k = 0;
-  ROLLED for (; k + 4 <= a->blocks; k += 4) quantise_tile(a, k, 4);
-  ROLLED for (; k < a->blocks; k++) quantise_tile(a, k, 1);
+  ROLLED for (; k + 4 <= a->blocks; k += 4) quantise_blocks(a, k, 4, 0);
+  ROLLED for (; k < a->blocks; k++) quantise_blocks(a, k, 1, 0);
 }
+
+#if LANES == 16
+// quantise_tiles is quantise for one row of tiles.
+void LEVEL(QUANTISE_TILES)(const struct quantise_args *a) {
+  int64_t k = 0;
+  ROLLED for (; k + 4 <= a->blocks; k += 4) quantise_blocks(a, k, 4, 1);
+  ROLLED for (; k < a->blocks; k++) quantise_blocks(a, k, 1, 1);
+}
+#endif

@@ -44,14 +44,18 @@
 #if PRECISION == 16
 #define PRODUCT product
 #define QUANTISE quantise
+#define QUANTISE_TILES quantise_tiles
 #define MAX_INTEGER (127 * 256)
 #else
 #define PRODUCT product8
 #define QUANTISE quantise8
+#define QUANTISE_TILES quantise_tiles8
 #define MAX_INTEGER 127
 #endif
 #define PARTS (PRECISION / 8)
 #define WORDS (LANES == 8 && PRECISION == 16)
+// AMX is 1 where products of tiles are compiled. They are the same for both precisions.
+#define AMX (LANES == 16 && PRECISION == 16)
 
 // LEVEL adds the level to the name of a kernel, as in avx2_softmax.
 #define LEVEL__(prefix, name) prefix##_##name
@@ -78,6 +82,8 @@ typedef int32_t i32x16 VECTOR(int32_t, 16);
 typedef int8_t s8x16 VECTOR(int8_t, 16);
 typedef int16_t s16x16 VECTOR(int16_t, 16);
 typedef uint8_t u8x16 VECTOR(uint8_t, 16);
+typedef uint16_t u16x16 VECTOR(uint16_t, 16);
+typedef uint32_t u32x16 VECTOR(uint32_t, 16);
 typedef _Float16 f16x16 VECTOR(_Float16, 16);
 
 // LOAD reads a vector of the given type from any address.

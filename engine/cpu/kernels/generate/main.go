@@ -27,8 +27,8 @@ type level struct {
 }
 
 var levels = []level{
-	{"avx512", "AVX-512 VNNI", "amd64", []string{
-		"--target=x86_64-linux-gnu", "-march=x86-64-v4", "-mavx512vnni", "-mtune=znver4", "-mprefer-vector-width=512",
+	{"avx512", "AVX-512 VNNI and AMX", "amd64", []string{
+		"--target=x86_64-linux-gnu", "-march=x86-64-v4", "-mavx512vnni", "-mamx-tile", "-mamx-bf16", "-mtune=znver4", "-mprefer-vector-width=512",
 	}},
 	{"avx2", "AVX2", "amd64", []string{"--target=x86_64-linux-gnu", "-march=x86-64-v3"}},
 	// The compiler must not use x18, which belongs to the system on Apple's machines, nor x27 and
