@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"github.com/ingot-run/ingot/engine/compute"
@@ -134,9 +135,7 @@ func (b *Backend) Device() string {
 // Arithmetic implements compute.Backend. AMX, AVX-512 and AVX2 give the same bits.
 func (b *Backend) Arithmetic() string {
 	class := "cpu"
-	switch name := b.kernels.Name; name {
-	case "amx", "avx512", "avx2":
-	default:
+	if name := b.kernels.Name; !slices.Contains([]string{"amx", "avx512", "avx2"}, name) {
 		class += "-" + name
 	}
 	if b.precision == compute.Fast {
