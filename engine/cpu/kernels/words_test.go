@@ -195,30 +195,38 @@ func TestWordsExact(t *testing.T) {
 	}
 }
 
-// TestWordsPropagate: an infinity or a NaN in weights or activations reaches the results.
+// TestWordsPropagate: an infinity or a NaN in weights or activations reaches the results of its
+// row, and no others.
 func TestWordsPropagate(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []float32{float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())} {
-		for _, inWeights := range []bool{false, true} {
+	const rows, n = 3, 64
+	for _, value := range []float32{float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())} {
+		for _, bad := range []struct {
+			input, weight int // the row with the value; -1: none
+		}{{-1, 0}, {-1, 7}, {-1, GroupRows - 1}, {0, -1}, {rows - 1, -1}} {
 			for _, p := range allProducts() {
-				t.Run(fmt.Sprint(bad, inWeights, p.level, p.precision), func(t *testing.T) {
-					weights, x := make([]float32, 64), p.activations(64, 1)
-					for i := range weights {
-						weights[i], x.floats[i] = 1, 1
-					}
-					if inWeights {
-						weights[40] = bad
+				t.Run(fmt.Sprint(value, bad, p.level, p.precision), func(t *testing.T) {
+					weights, x := slices.Repeat([]float32{1}, GroupRows*n), p.activations(n, rows)
+					copy(x.floats, slices.Repeat([]float32{1}, rows*n))
+					if bad.weight >= 0 {
+						weights[bad.weight*n+40] = value
 					} else {
-						x.floats[40] = bad
+						x.floats[bad.input*n+40] = value
 					}
-					data := make([]byte, 128)
+					data := make([]byte, 2*len(weights))
 					for i, v := range weights {
 						binary.LittleEndian.PutUint16(data[2*i:], gguf.F32ToF16(v))
 					}
-					p.QuantiseWords(&QuantiseArgs{X: &x.floats[0], Out: unsafe.Pointer(&x.words[0]), Blocks: 2})
-					got := make([]float32, GroupRows)
-					x.multiply(gguf.TypeF16, pack(t, gguf.TypeF16, data, 1, 64), []int{0}, nil, got)
-					require.True(t, math.IsNaN(float64(got[0])) || math.IsInf(float64(got[0]), 0), "the result is %g", got[0])
+					p.QuantiseWords(&QuantiseArgs{X: &x.floats[0], Out: unsafe.Pointer(&x.words[0]), Blocks: rows * n / 32})
+					got := make([]float32, rows*GroupRows)
+					x.multiply(gguf.TypeF16, pack(t, gguf.TypeF16, data, GroupRows, n), []int{0, 1, 2}, nil, got)
+					for i, v := range got {
+						if i/GroupRows == bad.input || i%GroupRows == bad.weight {
+							require.True(t, math.IsNaN(float64(v)) || math.IsInf(float64(v), 0), "result %d is %g", i, v)
+						} else {
+							require.InDelta(t, n, v, 1e-3, "result %d", i)
+						}
+					}
 				})
 			}
 		}
