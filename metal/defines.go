@@ -30,9 +30,8 @@ const (
 	wideTileInputs = 64   // rows of activations, or choices, of a wide tile
 	groupThreads   = 512  // threads of group_experts (expert_tiles.metal)
 
-	keyStride   = 68   // floats per row of 64 values of keys in threadgroup memory
-	scoreStride = 68   // floats per row of 64 scores
-	scoresAt    = 5120 // floats before the scores
+	keyStride = 36   // floats per row of 32 values of keys in threadgroup memory
+	scoresAt  = 4096 // floats before the scores, for values and for parts of scores
 
 	convolveRows = 8    // maximum number of rows of a sequence that a thread convolves
 	stateKeys    = 128  // maximum length of a key of a recurrent layer
@@ -44,7 +43,7 @@ var portableConstants = map[string]any{
 	"EMBED_THREADS": embedThreads, "COPY_THREADS": copyThreads, "CAPPED_VALUES": cappedValues, "TOP_THREADS": topThreads, "TOP_PARTS": topParts, "DRAW_THREADS": drawThreads, "CHOOSE_THREADS": chooseThreads, "DRAW_BUCKETS": drawBuckets,
 	"DRAW_PART": compute.DrawPart, "DRAW_HIGHEST": drawHighest, "DRAW_ALL": drawAll, "DRAW_SOME": drawSome, "DRAW_GIVEN": drawGiven, "SPLIT_KEYS": splitKeys,
 	"ALL_STRANDS": strands, "STAGED_FLOATS": stagedFloats, "STAGED_ROW": stagedRow, "TILE_SIMDGROUPS": tileGroups, "TILE_STRIDE": tileStride, "GROUP_THREADS": groupThreads,
-	"KEY_STRIDE": keyStride, "SCORE_STRIDE": scoreStride, "SCORES_AT": scoresAt,
+	"KEY_STRIDE": keyStride, "SCORES_AT": scoresAt,
 	"CHUNK_ROWS": compute.ChunkRows, "CONVOLVE_ROWS": convolveRows, "STATE_KEYS": stateKeys, "STATE_COLS": stateCols, "CHUNK_VALUES": chunkValues,
 	"GRID_IQ2_XXS": initialiser(gguf.GridIQ2XXS), "GRID_IQ2_XS": initialiser(gguf.GridIQ2XS), "GRID_IQ2_S": initialiser(gguf.GridIQ2S),
 	"GRID_IQ3_XXS": initialiser(gguf.GridIQ3XXS), "GRID_IQ3_S": initialiser(gguf.GridIQ3S), "GRID_IQ1": initialiser(gguf.GridIQ1),

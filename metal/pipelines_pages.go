@@ -134,8 +134,8 @@ func (k *pageKernels) tile(shape compute.AttentionShape, pairs int) (found atten
 
 // room returns the threadgroup memory of attention_tile in bytes.
 func (a *attentionKernel) room() int {
-	queries := 8 * (8*(a.pairs+4) + 4) // of 64 dimensions
-	return 4 * (max(64*keyStride+queries, scoresAt+a.pairs*scoreStride) + 9*a.pairs + 64)
+	staged := 64*keyStride + 4*(8*(a.pairs+4)+4) // floats for 32 dimensions of keys and queries
+	return 4 * (max(2*staged, scoresAt+64*(a.pairs+4)) + 9*a.pairs + 64)
 }
 
 // forRows returns the kernel for rows that are processed one by one, with at most maxHeads query

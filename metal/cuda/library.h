@@ -126,42 +126,79 @@ inline void simdgroup_multiply_accumulate(simdgroup_float8x8& d, const simdgroup
     d.e[1] = sum1;
 }
 
-// Blocks of kernels/blocks.h. A lane's columns are next to each other in fours, which it reads at
-// once. In blocks of 32 by 64, a lane has eight rows and eight columns, in others a row of each
-// matrix. A core reads one even and one odd register per cycle, and none for an operand that the
-// product before had, too. So products that follow each other have a row's value in common, and the
-// sums of even columns should be in odd registers. Four values that are read at once are in
-// registers next to each other: reading four columns of b leaves the compiler that choice, reading
-// four values of a column does not.
+// Blocks of kernels/blocks.h. A core reads one even and one odd register per cycle, and none for an
+// operand that the product before had, too. So a lane multiplies a row's value with all of its
+// columns, one after another, and the sums of even columns should be in odd registers. Four values
+// that are read at once are in registers next to each other: reading four columns of b leaves the
+// compiler that choice, reading four values of a column does not.
 #define MATRIX_BLOCKS
-template <uint I, uint J> inline constexpr bool square_block = I == 4 && J == 8;
-template <uint I, uint J> inline uint block_row(uint i, uint j, uint lane) {
-    return square_block<I, J> ? lane / 8 + 4 * (2 * i + j / 4) : 8 * i + simdgroup_float8x8::row(lane);
-}
-template <uint I, uint J> inline uint block_column(uint j, uint lane) {
-    return square_block<I, J> ? lane % 8 * 4 + j / 2 % 2 * 32 + 2 * (j % 2) : 8 * j + (lane / 4 & 2) * 4 + lane % 2 * 4 - 6 * (j % 2);
-}
+template <uint I, uint J> inline uint block_row(uint i, uint j, uint lane) { return 8 * i + simdgroup_float8x8::row(lane); }
+template <uint I, uint J> inline uint block_column(uint j, uint lane) { return 8 * j + (lane / 4 & 2) * 4 + lane % 2 * 4 - 6 * (j % 2); }
 
-template <uint N, uint C, uint I, uint J>
-inline void multiply_block(simdgroup_float8x8 (&sums)[I][J], const float* a, uint a_stride, const float* b, uint b_stride, uint b_step) {
-    constexpr bool square = square_block<I, J>;
-    constexpr uint rows = square ? 8 : I, fours = square ? 2 : C / 2, row_step = square ? 4 : 8;
+template <uint N, uint I, uint J>
+inline void multiply_block(simdgroup_float8x8 (&sums)[I][J], const float* a, uint a_stride, const float* b, uint b_stride) {
+    constexpr uint columns = 2 * J;  // of a lane, which has a row of each matrix
     uint lane = threadIdx.x % 32;
     a += block_row<I, J>(0, 0, lane) * a_stride;
     b += block_column<I, J>(0, lane);
-    if (square) b_step *= 2;
     UNROLL for (uint k4 = 0; k4 < N; k4 += 4) {
-        float4 x[rows];
-        UNROLL for (uint i = 0; i < rows; i++) x[i] = *(const float4*)(a + row_step * i * a_stride + k4);
+        float4 x[I];
+        UNROLL for (uint i = 0; i < I; i++) x[i] = *(const float4*)(a + 8 * i * a_stride + k4);
         UNROLL for (uint k = 0; k < 4; k++) {
-            float4 y[fours];
-            UNROLL for (uint j = 0; j < fours; j++) y[j] = *(const float4*)(b + j * b_step + (k4 + k) * b_stride);
-            UNROLL for (uint n = 0; n < 4 * rows * fours; n++) {
-                uint j = n / 4 / rows, i = j % 2 == 0 ? n / 4 % rows : rows - 1 - n / 4 % rows, column = n / 4 % 2 == 0 ? n % 4 : 3 - n % 4;
-                uint matrix = square ? i / 2 * J + i % 2 * 4 + 2 * j + column / 2 : i * J + 2 * j + column / 2;
-                float& sum = sums[matrix / J][matrix % J].e[column % 2];
-                sum = fma(x[i][k], y[j][column], sum);
+            float4 y[columns / 4];
+            UNROLL for (uint j = 0; j < columns / 4; j++) y[j] = *(const float4*)(b + 16 * j + (k4 + k) * b_stride);
+            UNROLL for (uint n = 0; n < I * columns; n++) {
+                uint i = n / columns, column = i % 2 == 0 ? n % columns : columns - 1 - n % columns;
+                float& sum = sums[i][column / 2].e[column % 2];
+                sum = fma(x[i][k], y[column / 4][column % 4], sum);
             }
+        }
+    }
+}
+
+// Across is how lanes share a block whose rows and columns are both read across the sum. A lane has
+// rows and columns in fours, or two rows if there are only two.
+template <uint I, uint J> struct Across {
+    enum {
+        column_lanes = J == 8 ? 8 : 4,  // lanes with different columns
+        row_lanes = 32 / column_lanes,
+        columns = 8 * J / column_lanes,  // of a lane
+        rows = 8 * I / row_lanes,
+        once = rows < 4 ? rows : 4,  // rows that are next to each other
+        of_matrix = rows / I         // rows that the lane's elements of a row of matrices belong to
+    };
+};
+template <uint I, uint J> inline uint across_row(uint i, uint j, uint lane) {
+    typedef Across<I, J> A;
+    uint row = A::of_matrix * i + j / (J / A::of_matrix);
+    return row / A::once * A::once * A::row_lanes + lane / A::column_lanes * A::once + row % A::once;
+}
+template <uint I, uint J> inline uint across_column(uint j, uint lane) {
+    typedef Across<I, J> A;
+    uint two = j % (J / A::of_matrix);
+    return two / 2 * 4 * A::column_lanes + lane % A::column_lanes * 4 + two % 2 * 2;
+}
+
+template <uint N, uint C, uint I, uint J>
+inline void multiply_across(simdgroup_float8x8 (&sums)[I][J], const float* a, uint a_stride, const float* b, uint b_stride, uint b_step) {
+    typedef Across<I, J> A;
+    constexpr uint columns = A::columns * C / J;
+    uint lane = threadIdx.x % 32;
+    a += lane / A::column_lanes * A::once;
+    b += lane % A::column_lanes * 4;
+    UNROLL for (uint k = 0; k < N; k++) {
+        float x[A::rows];
+        float4 y[columns / 4];
+        UNROLL for (uint i = 0; i < A::rows; i += A::once) {
+            typedef vec<float, A::once> Some;
+            Some some = *(const Some*)(a + k * a_stride + i * A::row_lanes);
+            UNROLL for (uint j = 0; j < A::once; j++) x[i + j] = some[j];
+        }
+        UNROLL for (uint j = 0; j < columns / 4; j++) y[j] = *(const float4*)(b + k * b_stride + j * A::column_lanes / 4 * b_step);
+        UNROLL for (uint n = 0; n < A::rows * columns; n++) {
+            uint i = n / columns, column = i % 2 == 0 ? n % columns : columns - 1 - n % columns;
+            float& sum = sums[i / A::of_matrix][i % A::of_matrix * (J / A::of_matrix) + column / 2].e[column % 2];
+            sum = fma(x[i], y[column / 4][column % 4], sum);
         }
     }
 }

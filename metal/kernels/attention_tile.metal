@@ -11,9 +11,8 @@ struct AttentionTile {
     uint count;
 };
 
-constant uint key_stride = KEY_STRIDE;      // distance of rows of 64 values of keys in threadgroup memory
-constant uint score_stride = SCORE_STRIDE;  // distance of rows of 64 scores
-constant uint scores_at = SCORES_AT;        // where the scores begin, after the values that are staged
+constant uint key_stride = KEY_STRIDE;  // distance of rows of 32 values of keys in threadgroup memory
+constant uint scores_at = SCORES_AT;    // where the scores begin, after the values that are staged
 
 // query_four reads four of a query's n values, from d on. Past its end they are zeros.
 inline float4 query_four(device const float* query, uint d, uint n) {
@@ -24,6 +23,35 @@ inline float4 query_four(device const float* query, uint d, uint n) {
 }
 
 inline void stage_four(float4 v, threadgroup float* to) { store_four(to, v.x, v.y, v.z, v.w); }
+
+// store_sums writes N rows of matrices, from row First on. The compiler keeps sums in registers in
+// the order in which they are written: even columns in odd ones, as in an Aside of CUDA.
+template <uint N, uint First, uint I, uint J>
+inline void store_sums(thread simdgroup_float8x8 (&sums)[I][J], threadgroup float* to) {
+    UNROLL for (uint i = 0; i < N * J; i += 2) {
+        uint r = First + i / J, j = i % J;
+        store_four(to + 64 * i, sums[r][j].thread_elements()[1], sums[r][j].thread_elements()[0], sums[r][j + 1].thread_elements()[1], sums[r][j + 1].thread_elements()[0]);
+    }
+}
+
+// swap_halves adds up the sums of two simdgroups. Of its first 2N rows of matrices, a simdgroup
+// keeps N: the last ones if last is true, else the first ones. It leaves the others at to, and adds
+// those that the other simdgroup leaves at from. The results become the first N rows.
+template <uint N, uint I, uint J>
+inline void swap_halves(thread simdgroup_float8x8 (&sums)[I][J], bool last, threadgroup float* to, threadgroup const float* from) {
+    if (last) {
+        store_sums<N, 0>(sums, to);
+    } else {
+        store_sums<N, N>(sums, to);
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    UNROLL for (uint i = 0; i < 2 * N * J; i++) {
+        float other = from[128 * (i / 4) + (i ^ 1) % 4];
+        thread float& low = sums[i / 2 / J][i / 2 % J].thread_elements()[i % 2];
+        float high = sums[N + i / 2 / J][i / 2 % J].thread_elements()[i % 2];
+        low = (last ? high : low) + other;
+    }
+}
 
 // attention_tile supports values of up to 32·C dimensions, of which each simdgroup sums an eighth,
 // and 8·M pairs. Between splits, the joined sums are in dst. Grid: (tiles, key heads).
@@ -45,10 +73,10 @@ template <typename P, uint C, uint M>
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]]) {
     constexpr uint pairs = 8 * M, mine = C / 2;           // the simdgroup's matrices of values
-    constexpr uint query_stride = pairs + 4;              // floats per dimension of all queries in threadgroup memory
+    constexpr uint query_stride = pairs + 4, score_stride = pairs + 4;  // floats per dimension of all queries, and per key of all scores
     constexpr uint eight_queries = 8 * query_stride + 4;  // and per eight dimensions, so that few threads write to one bank
-    constexpr uint deep = 64 / mine;                      // keys whose values are staged at once
-    constexpr uint value_stride = 8 * mine + 4;
+    constexpr uint staged_floats = 64 * key_stride + 4 * eight_queries;  // of 32 dimensions of keys and queries
+    constexpr uint deep = 64 / mine, value_stride = 8 * mine;  // keys whose values are staged at once, floats per key
     constexpr uint across = 2 * mine;                     // lanes that stage the values of a key, four each
     // The last pairs attend to most positions. They come first, so that no core has the longest
     // tile left when the others are done.
@@ -61,9 +89,9 @@ template <typename P, uint C, uint M>
     uint low = first_of(args, slots[tile.row + tile.first / per].position + 1);  // the first position to which any pair attends
     device const int* pages = tables + slots[last].pages;
 
-    threadgroup float* staged = shared;                   // [64 keys][key_stride] and then [8][eight dimensions][query_stride], parts of scores, or [8][deep][value_stride]
-    threadgroup float* scores = staged + scores_at;       // [pairs][score_stride], then weights
-    threadgroup float* by = shared + max(64 * key_stride + 8 * eight_queries, scores_at + pairs * score_stride);  // [2][pairs]
+    threadgroup float* staged = shared;                   // twice [64 keys][key_stride] and [4][eight dimensions][query_stride], parts of scores, or [8][deep][value_stride]
+    threadgroup float* scores = staged + scores_at;       // [64 keys][score_stride], then weights
+    threadgroup float* by = shared + max(2 * staged_floats, scores_at + 64 * score_stride);  // [2][pairs]
     threadgroup float* split_m = by + 2 * pairs;                // [pairs], as are the next arrays
     threadgroup float* split_l = split_m + pairs;
     threadgroup float* joined_m = split_l + pairs;
@@ -75,20 +103,16 @@ template <typename P, uint C, uint M>
 
     // The simdgroup computes one of the four parts of the scores of half of the keys.
     uint part = simdgroup % 4, half_of = simdgroup / 4;
-    // The thread stages four values of every 16th key and query.
-    uint own = tid / 16, from_staged = tid % 16 * 4, queries[M / 2];
-    UNROLL for (uint i = 0; i < M / 2; i++) {
-        uint pair = tile.first + min(own + 16 * i, tile.count - 1);
-        queries[i] = (tile.row + pair / per) * args.q_stride + (kv_head * per + pair % per) * args.key_dim;
-    }
+    // The thread stages four values of every 32nd key and, if there are as many pairs, of a query.
+    uint own = tid / 8, from_staged = tid % 8 * 4, own_pair = tile.first + min(own, tile.count - 1);
+    device const float* query = q + (tile.row + own_pair / per) * args.q_stride + (kv_head * per + own_pair % per) * args.key_dim;
     if (tid < pairs) {
         uint pair = tile.first + min(tid, tile.count - 1);
         sees[tid] = slots[tile.row + pair / per].position + 1;
         joined_m[tid] = -INFINITY;
         joined_l[tid] = 0;
     }
-    threadgroup float* staged_queries = staged + 64 * key_stride;
-    threadgroup float* own_queries = staged_queries + from_staged / 8 * eight_queries + from_staged % 8 * query_stride + own;
+    uint own_query = 64 * key_stride + from_staged / 8 * eight_queries + from_staged % 8 * query_stride + own;
     uint begin = low / split_keys * split_keys;
     for (uint split = begin; split < n; split += split_keys) {
         if (tid < pairs) {
@@ -112,50 +136,40 @@ template <typename P, uint C, uint M>
             simdgroup_float8x8 parts[4][M];  // keys by pairs
             UNROLL for (uint i = 0; i < 4 * M; i++) parts[i / M][i % M] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
             threadgroup_barrier(mem_flags::mem_threadgroup);
-            // The thread reads the next values while those before are multiplied.
-            uint own_rows[4];
-            typename P::Four k[4];
-            float4 x[M / 2];
-            UNROLL for (uint i = 0; i < 4; i++) {
-                own_rows[i] = rows[own + 16 * i];
+            // Simdgroups may stage 32 dimensions while others multiply those before. The thread
+            // reads the next ones before it multiplies.
+            uint own_rows[2];
+            typename P::Four k[2];
+            UNROLL for (uint i = 0; i < 2; i++) {
+                own_rows[i] = rows[own + 32 * i];
                 k[i] = P::fetch(keys + ulong(own_rows[i]) * key_bytes, from_staged, args.key_dim);
             }
-            UNROLL for (uint i = 0; i < M / 2; i++) x[i] = query_four(q + queries[i], from_staged, args.key_dim);
-            for (uint d = 0; d < args.key_dim; d += 64) {
-                UNROLL for (uint i = 0; i < 4; i++) stage_four(P::values(k[i]), staged + (own + 16 * i) * key_stride + from_staged);
-                UNROLL for (uint i = 0; i < M / 2; i++) store_down(x[i], own_queries, 16 * i, query_stride);
-                threadgroup_barrier(mem_flags::mem_threadgroup);
-                if (d + 64 < args.key_dim) {
-                    UNROLL for (uint i = 0; i < 4; i++) k[i] = P::fetch(keys + ulong(own_rows[i]) * key_bytes, d + 64 + from_staged, args.key_dim);
-                    UNROLL for (uint i = 0; i < M / 2; i++) x[i] = query_four(q + queries[i], d + 64 + from_staged, args.key_dim);
-                }
-                UNROLL for (uint i = 0; i < 64; i += 32) {
-                    uint at = i + 8 * part;
-                    if (d + at < args.key_dim) multiply_block<8, M>(parts, staged + 32 * half_of * key_stride + at, key_stride, staged_queries + at / 8 * eight_queries, query_stride, 16);
-                }
-                threadgroup_barrier(mem_flags::mem_threadgroup);
-            }
-            // Parts 1 and 3 are added to parts 0 and 2, and these to each other.
-            for (uint step = 1; step < 3; step++) {
-                threadgroup float* exchanged = staged + (2 * half_of + (step == 1 ? part / 2 : 0)) * M * 256 + 2 * lane;
-                if (part % (2 * step) == step) {
-                    UNROLL for (uint i = 0; i < 4 * M; i++) {
-                        UNROLL for (uint j = 0; j < 2; j++) exchanged[64 * i + j] = parts[i / M][i % M].thread_elements()[j];
+            float4 x = query_four(query, from_staged, args.key_dim);
+            for (uint from = 0; from < args.key_dim; from += 64) {
+                UNROLL for (uint i = 0; i < 2; i++) {  // the two places in threadgroup memory
+                    uint d = from + 32 * i;
+                    threadgroup float* next = staged + i * staged_floats;
+                    if (d >= args.key_dim) continue;
+                    UNROLL for (uint r = 0; r < 2; r++) stage_four(P::values(k[r]), next + (own + 32 * r) * key_stride + from_staged);
+                    if (own < pairs) store_down(x, next, own_query, query_stride);
+                    threadgroup_barrier(mem_flags::mem_threadgroup);
+                    if (d + 32 < args.key_dim) {
+                        UNROLL for (uint r = 0; r < 2; r++) k[r] = P::fetch(keys + ulong(own_rows[r]) * key_bytes, d + 32 + from_staged, args.key_dim);
+                        x = query_four(query, d + 32 + from_staged, args.key_dim);
                     }
+                    if (d + 8 * part < args.key_dim) multiply_block<8>(parts, next + 32 * half_of * key_stride + 8 * part, key_stride, next + 64 * key_stride + part * eight_queries, query_stride);
                 }
-                threadgroup_barrier(mem_flags::mem_threadgroup);
-                if (part % (2 * step) == 0) {
-                    UNROLL for (uint i = 0; i < 4 * M; i++) {
-                        UNROLL for (uint j = 0; j < 2; j++) parts[i / M][i % M].thread_elements()[j] += exchanged[64 * i + j];
-                    }
-                }
-                threadgroup_barrier(mem_flags::mem_threadgroup);
             }
-            if (part == 0) {
-                UNROLL for (uint i = 0; i < 4 * M; i++) {
-                    threadgroup float* score = scores + block_column<4, M>(i % M, lane) * score_stride + 32 * half_of + block_row<4, M>(i / M, i % M, lane);
-                    UNROLL for (uint j = 0; j < 2; j++) score[j * score_stride] = parts[i / M][i % M].thread_elements()[j];
-                }
+            // The parts of a score are added: (part 0 + part 1) + (part 2 + part 3). Each of the
+            // four simdgroups that have parts of the same scores adds up a quarter of the keys.
+            threadgroup float* exchanged = staged + 4 * lane;
+            threadgroup_barrier(mem_flags::mem_threadgroup);
+            swap_halves<2>(parts, part % 2 != 0, exchanged + 512 * simdgroup, exchanged + 512 * (simdgroup ^ 1));
+            threadgroup_barrier(mem_flags::mem_threadgroup);
+            swap_halves<1>(parts, part / 2 != 0, exchanged + 512 * simdgroup, exchanged + 512 * (simdgroup ^ 2));
+            UNROLL for (uint j = 0; j < M; j++) {
+                threadgroup float* score = scores + (32 * half_of + block_row<4, M>(2 * (part % 2) + part / 2, j, lane)) * score_stride + block_column<4, M>(j, lane);
+                UNROLL for (uint e = 0; e < 2; e++) score[e] = parts[0][j].thread_elements()[e];
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
             // Weights: each simdgroup computes the weights of M pairs, all at once.
@@ -164,7 +178,7 @@ template <typename P, uint C, uint M>
                 float weights[M], added[M], larger[M];
                 UNROLL for (uint m = 0; m < M; m++) {
                     uint i = M * simdgroup + m;
-                    float s = p < sees[i] && p >= first_of(args, sees[i]) ? scores[i * score_stride + 32 * block + lane] * args.scale : -INFINITY;
+                    float s = p < sees[i] && p >= first_of(args, sees[i]) ? scores[(32 * block + lane) * score_stride + i] * args.scale : -INFINITY;
                     larger[m] = max(split_m[i], simd_max(s));
                     added[m] = weights[m] = exp(s - larger[m]);
                 }
@@ -173,15 +187,24 @@ template <typename P, uint C, uint M>
                 UNROLL for (uint m = 0; m < M; m++) {
                     uint i = M * simdgroup + m;
                     bool attends = start < sees[i] && start + 32 > first_of(args, sees[i]);
-                    if (lane == 0) {
-                        float f = attends ? exp(split_m[i] - larger[m]) : 1.0f;
-                        by[block * pairs + i] = f;
-                        if (attends) {
-                            split_m[i] = larger[m];
-                            split_l[i] = fma(split_l[i], f, added[m]);
-                        }
+                    scores[(32 * block + lane) * score_stride + i] = attends ? weights[m] : 0.0f;
+                }
+                float high = larger[0], sum = added[0];  // of the lane's own pair
+                UNROLL for (uint m = 1; m < M; m++) {
+                    if (lane == m) {
+                        high = larger[m];
+                        sum = added[m];
                     }
-                    scores[i * score_stride + 32 * block + lane] = attends ? weights[m] : 0.0f;
+                }
+                if (lane < M) {
+                    uint i = M * simdgroup + lane;
+                    bool attends = start < sees[i] && start + 32 > first_of(args, sees[i]);
+                    float f = attends ? exp(split_m[i] - high) : 1.0f;
+                    by[block * pairs + i] = f;
+                    if (attends) {
+                        split_m[i] = high;
+                        split_l[i] = fma(split_l[i], f, sum);
+                    }
                 }
                 simdgroup_barrier(mem_flags::mem_threadgroup);
             }
@@ -195,7 +218,7 @@ template <typename P, uint C, uint M>
             for (uint block = 0; block < blocks; block++) {
                 UNROLL for (uint i = 0; i < 2 * M; i++) {
                     uint m = i / 2, half_row = i % 2 * (mine / 2);
-                    float f = by[block * pairs + block_row<M, mine>(m, half_row, lane)];
+                    float f = by[block * pairs + across_row<M, mine>(m, half_row, lane)];
                     UNROLL for (uint j = 0; j < mine; j++) sums[m][half_row + j / 2].thread_elements()[j % 2] *= f;
                 }
                 typename P::Four v[4];
@@ -207,7 +230,7 @@ template <typename P, uint C, uint M>
                     if (from + deep < 32) {
                         UNROLL for (uint i = 0; i < 4; i++) v[i] = P::fetch(values + ulong(rows[32 * block + from + deep + i * deep / 4 + own_key]) * value_bytes, first_value + from_value, args.value_dim);
                     }
-                    if (first_value < args.value_dim) multiply_block<deep, mine>(sums, scores + 32 * block + from, score_stride, own_values, value_stride, 16);
+                    if (first_value < args.value_dim) multiply_across<deep, mine>(sums, scores + (32 * block + from) * score_stride, score_stride, own_values, value_stride, 16);
                 }
             }
         }
@@ -226,12 +249,12 @@ template <typename P, uint C, uint M>
         threadgroup_barrier(mem_flags::mem_threadgroup);
         UNROLL for (uint half_row = 0; half_row < mine; half_row += mine / 2) {
             UNROLL for (uint m = 0; m < M; m++) {
-                uint i = block_row<M, mine>(m, half_row, lane), pair = tile.first + i, head = kv_head * per + pair % per;
+                uint i = across_row<M, mine>(m, half_row, lane), pair = tile.first + i, head = kv_head * per + pair % per;
                 if (i < tile.count) {
                     device float* to = dst + (tile.row + pair / per) * args.dst_stride + head * args.value_dim;
                     float high = joined_m[i], all = joined_l[i], f = join_f[i], g = join_g[i], factor = sink_factor(args, sinks, head, high, all);
                     UNROLL for (uint j = 0; j < mine; j++) {
-                        uint c = half_row + j / 2, d = simdgroup * mine * 8 + block_column<M, mine>(c, lane) + j % 2;
+                        uint c = half_row + j / 2, d = simdgroup * mine * 8 + across_column<M, mine>(c, lane) + j % 2;
                         if (d < args.value_dim) {
                             float total = fma(split == begin ? 0.0f : to[d], f, sums[m][c].thread_elements()[j % 2] * g);
                             to[d] = split + split_keys < n ? total : total * factor / all;

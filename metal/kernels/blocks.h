@@ -19,14 +19,34 @@ inline uint block_row(uint i, uint j, uint lane) { return 8 * i + (lane / 4 & 4)
 template <uint I, uint J>
 inline uint block_column(uint j, uint lane) { return 8 * j + (lane / 4 & 2) * 2 + lane % 2 * 2; }
 
-// multiply_block adds the products of 8I rows of N values at a with 8C columns of N values to the
-// first C columns of matrices of sums. At b are N rows of 16 columns, and b_step further on those
-// of the next 16 columns.
-template <uint N, uint C, uint I, uint J>
-inline void multiply_block(thread simdgroup_float8x8 (&sums)[I][J], threadgroup const float* a, uint a_stride, threadgroup const float* b, uint b_stride, uint b_step) {
+// multiply_block adds the products of 8I rows of N values at a with 8J columns of N values to sums.
+// At b are N rows of the columns.
+template <uint N, uint I, uint J>
+inline void multiply_block(thread simdgroup_float8x8 (&sums)[I][J], threadgroup const float* a, uint a_stride, threadgroup const float* b, uint b_stride) {
     for (uint k = 0; k < N; k += 8) {
         simdgroup_float8x8 rows[I], columns;
         UNROLL for (uint i = 0; i < I; i++) simdgroup_load(rows[i], a + 8 * i * a_stride + k, a_stride);
+        UNROLL for (uint j = 0; j < J; j++) {
+            simdgroup_load(columns, b + 8 * j + k * b_stride, b_stride);
+            UNROLL for (uint i = 0; i < I; i++) simdgroup_multiply_accumulate(sums[i][j], rows[i], columns, sums[i][j]);
+        }
+    }
+}
+
+// across_row and across_column are block_row and block_column for multiply_across.
+template <uint I, uint J>
+inline uint across_row(uint i, uint j, uint lane) { return block_row<I, J>(i, j, lane); }
+template <uint I, uint J>
+inline uint across_column(uint j, uint lane) { return block_column<I, J>(j, lane); }
+
+// multiply_across is multiply_block for the first 8C columns, with both factors across the sum: at
+// a are N rows of 8I values. At b are N rows of 16 columns, and b_step further on those of the next
+// 16 columns.
+template <uint N, uint C, uint I, uint J>
+inline void multiply_across(thread simdgroup_float8x8 (&sums)[I][J], threadgroup const float* a, uint a_stride, threadgroup const float* b, uint b_stride, uint b_step) {
+    for (uint k = 0; k < N; k += 8) {
+        simdgroup_float8x8 rows[I], columns;
+        UNROLL for (uint i = 0; i < I; i++) simdgroup_load(rows[i], a + 8 * i + k * a_stride, a_stride, ulong2(0, 0), true);
         UNROLL for (uint j = 0; j < C; j++) {
             simdgroup_load(columns, b + j / 2 * b_step + 8 * (j % 2) + k * b_stride, b_stride);
             UNROLL for (uint i = 0; i < I; i++) simdgroup_multiply_accumulate(sums[i][j], rows[i], columns, sums[i][j]);

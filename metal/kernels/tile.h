@@ -216,7 +216,9 @@ inline uint wide_input(uint tid) { return tid / 2 % 32; }
 
 // Compiling wide tiles takes long, so a source defines WIDE_TILES if its geometry has them.
 #if defined(WIDE_TILES)
-constant uint input_stride = 68;  // floats per place of a chunk, of which all rows of activations are staged
+// A wide tile's chunk in threadgroup memory: the weights of all rows at each of its 16 places, and
+// then the activations of all rows.
+constant uint weight_stride = 128, input_stride = 68;  // floats per place
 
 // Staging is what a thread stages of a wide tile: chunk c of a row of weights, from own_w on, and a
 // quarter of the chunk of two rows of activations, from own_x on.
@@ -233,8 +235,8 @@ struct Staging {
     void stage(threadgroup float* to) const {
         float v[16];
         W::unpack(packed, c, v);
-        UNROLL for (uint k = 0; k < 16; k += 4) store_four(to + own_w + k, v[k], v[k + 1], v[k + 2], v[k + 3]);
-        UNROLL for (uint i = 0; i < 2; i++) store_down(four[i], to, own_x + 32 * i, input_stride);
+        UNROLL for (uint k = 0; k < 16; k++) to[own_w + k * weight_stride] = v[k];
+        UNROLL for (uint i = 0; i < 2; i++) store_down(four[i], to + own_x + 32 * i, 0, input_stride);
     }
 };
 
@@ -242,10 +244,10 @@ struct Staging {
 // Meanwhile it stages the chunk that was fetched, at next, and fetches chunk then.
 template <typename W, uint J>
 inline void wide_chunk(thread simdgroup_float8x8 (&sums)[8][4], thread Staging<W>& staging, thread const OwnRows& own, uint then, uint n, threadgroup const float* a, threadgroup const float* b, threadgroup float* next) {
-    multiply_block<8, J>(sums, a, tile_stride, b, input_stride, 32);
+    multiply_across<8, J>(sums, a, weight_stride, b, input_stride, 32);
     staging.stage(next);
     staging.fetch(own, then, n);
-    multiply_block<8, J>(sums, a + 8, tile_stride, b + 8 * input_stride, input_stride, 32);
+    multiply_across<8, J>(sums, a + 8 * weight_stride, weight_stride, b + 8 * input_stride, input_stride, 32);
 }
 
 // following returns the chunk after chunk c: the next one of its strand, or the first one of the
@@ -257,14 +259,14 @@ inline uint following(uint c, uint chunks) { return c + strands < chunks ? c + s
 template <typename W>
 inline void wide_tile(thread const OwnRows& own, uint n, threadgroup float* shared, uint tid, uint lane, uint simdgroup) {
     uint chunks = (n + 15) / 16, count = own.count, half_of = simdgroup / 2;
-    uint b = simdgroup % 2 * 64 * tile_stride, a = tile_rows * tile_stride + 16 * half_of;
-    uint other = tile_rows * tile_stride + 16 * input_stride, now = 0;
+    uint b = simdgroup % 2 * 64, a = 16 * weight_stride + 16 * half_of;
+    uint other = 16 * (weight_stride + input_stride), now = 0;
     simdgroup_float8x8 sums[8][4];  // rows of weights by activations
     Aside<8, 4> total;
     Staging<W> staging;
     staging.quarter = wide_quarter(tid);
-    staging.own_w = tid * tile_stride;
-    staging.own_x = tile_rows * tile_stride + 4 * staging.quarter * input_stride + wide_input(tid);
+    staging.own_w = tid;
+    staging.own_x = 16 * weight_stride + 4 * staging.quarter * input_stride + wide_input(tid);
     staging.fetch(own, 0, n);
     staging.stage(shared);
     staging.fetch(own, following(0, chunks), n);
@@ -290,8 +292,8 @@ inline void wide_tile(thread const OwnRows& own, uint n, threadgroup float* shar
     threadgroup_barrier(mem_flags::mem_threadgroup);
     UNROLL for (uint i = 0; i < 32; i++) {
         UNROLL for (uint e = 0; e < 2; e++) {
-            uint column = block_column<8, 4>(i % 4, lane) + e, input = column + column / 16 * 16 + 16 * half_of;
-            uint weight = 64 * (simdgroup % 2) + block_row<8, 4>(i / 4, i % 4, lane);
+            uint column = across_column<8, 4>(i % 4, lane) + e, input = column + column / 16 * 16 + 16 * half_of;
+            uint weight = 64 * (simdgroup % 2) + across_row<8, 4>(i / 4, i % 4, lane);
             shared[tile_result(input, weight)] = sums[i / 4][i % 4].thread_elements()[e];
         }
     }
