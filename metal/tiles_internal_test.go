@@ -44,8 +44,9 @@ func TestChoiceOfWideTiles(t *testing.T) {
 		{ProductTile, 2048, 1, 2048, true}, // 512 wide tiles
 		{ProductTile, 5120, 1, 2048, true},
 		{ProductTile, 256, 20, 2048, true},
-		{ProductTile, 768, 1, 2048, false}, // 192, which do not occupy the GPU
-		{ProductTile, 2048, 1, 1024, false},
+		{ProductTile, 576, 1, 2048, true},  // 160
+		{ProductTile, 512, 1, 2048, false}, // 128, which do not occupy the GPU
+		{ProductTile, 2048, 1, 512, false},
 		{ProductTile, 154_880, 1, 64, false}, // few rows
 		{GatedTile, 10_240, 1, 2048, true},
 		{GatedTile, 10_240, 1, 128, false},
