@@ -102,9 +102,16 @@ kernel void weigh_experts(
     products += ulong(group.y) * args.slots * args.cols + i;
     routing += group.y * args.routing_stride + args.used;
     dst += group.y * args.dst_stride + i;
-    float sum = 0;
-    for (uint k = 0; k < args.used; k++) sum = fma(routing[k], products[k * args.cols], sum);
-    sum += *dst;
-    if (args.slots > args.used) sum += products[args.used * args.cols];
+    constexpr uint together = 4;  // products that are read before the first use
+    float before = *dst, common = args.slots > args.used ? products[args.used * args.cols] : 0.0f, sum = 0;
+    for (uint first = 0; first < args.used; first += together) {
+        float v[together];
+        UNROLL for (uint i = 0; i < together; i++) v[i] = first + i < args.used ? products[(first + i) * args.cols] : 0.0f;
+        UNROLL for (uint i = 0; i < together; i++) {
+            if (first + i < args.used) sum = fma(routing[first + i], v[i], sum);
+        }
+    }
+    sum += before;
+    if (args.slots > args.used) sum += common;
     *dst = sum;
 }
