@@ -13,14 +13,14 @@ type (
 	rotateArgs        struct{ rows, nope, dims, latent, qStride, dstStride uint32 }
 	packedProductArgs struct {
 		blocks, rows, room, dstStride, dstMatrix, add uint32
-		out                                           [3]uint32
-		tiles0, tiles1                                uint32
+		out                                           [sharedProducts]uint32
+		tiles                                         [sharedProducts - 1]uint32
 		columnTiles                                   uint32
 	}
 	rowArgs struct {
 		blocks, xMatrix, dstMatrix, add uint32
-		out                             [3]uint32
-		tiles0, tiles1                  uint32
+		out                             [sharedProducts]uint32
+		tiles                           [sharedProducts - 1]uint32
 		dims                            uint32
 		normThreads                     uint32
 		eps                             float32
@@ -49,7 +49,7 @@ func (o *product) nvidia(n *nvidia) {
 	}
 	dst, ws, part := o.dst, o.weights, *o
 	for len(ws) > 0 {
-		count, cols := sameType(ws)
+		count, cols := sameType(ws, sharedProducts)
 		part.dst, part.weights = dst.Slice(0, cols), ws[:count]
 		if w, ok := ws[0].(*packedWeight); ok {
 			n.product(&part, w)
@@ -69,7 +69,7 @@ func narrowFloats(o *product) (*weight, bool) {
 	return w, ok && len(o.weights) == 1 && w.kind == gguf.TypeF32 && w.matrices == 1 && w.out <= rows && !o.add && o.prior == nil
 }
 
-// product records the product of up to three packed weights of the type of w, which is the first of
+// product records the product of up to four packed weights of the type of w, which is the first of
 // them.
 func (n *nvidia) product(o *product, w *packedWeight) {
 	if k, ok := n.rowKernel(o.dst, w); ok && (o.prior != nil || quantisedRows(o.x.Head(1), w.in, partsOf(w.kind)) != n.quantised) {
@@ -101,9 +101,20 @@ func (n *nvidia) quantisedProduct(name string, dst compute.Tensor, q quantised, 
 	}
 	a.columnTiles = uint32(k.tiles(dst.Rows))
 	bound, out, groups := bindProducts(ws, k.groups)
-	a.out, a.tiles0, a.tiles1 = out, uint32(groups[0]), uint32(groups[1])
-	g := grid{x: (groups[0] + groups[1] + groups[2]) * k.tiles(dst.Rows), y: 1, z: w.matrices, simdgroups: k.simdgroups(), shared: k.memory(&w.weight, nil)}
-	record(n.step, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], n.held(), into(dst))
+	a.out, a.tiles = out, firstTiles(groups)
+	g := grid{x: sum(groups) * k.tiles(dst.Rows), y: 1, z: w.matrices, simdgroups: k.simdgroups(), shared: k.memory(&w.weight, nil)}
+	record(n.step, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], bound[3], n.held(), into(dst))
+}
+
+// sum and firstTiles return all threadgroups of weights that share a dispatch, and those of each
+// weight but the last one.
+func sum(groups [sharedProducts]int) int { return groups[0] + groups[1] + groups[2] + groups[3] }
+
+func firstTiles(groups [sharedProducts]int) (tiles [sharedProducts - 1]uint32) {
+	for i := range tiles {
+		tiles[i] = uint32(groups[i])
+	}
+	return tiles
 }
 
 // rowKernel returns the kernel for a product of one row of activations. It returns false if another
@@ -155,12 +166,12 @@ func (n *nvidia) rowProduct(name string, k packedKernel, dst, x compute.Tensor, 
 	}
 	bound, out, groups := bindProducts(ws, k.groups)
 	a.out = out
-	a.blocks, a.tiles0, a.tiles1 = uint32(w.activationBlocks()), uint32(groups[0]), uint32(groups[1])
-	g.x += groups[0] + groups[1] + groups[2]
+	a.blocks, a.tiles = uint32(w.activationBlocks()), firstTiles(groups)
+	g.x += sum(groups)
 	if a.dims > 0 {
 		g.x++
 	}
-	record(n.step, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], from, table, slots, gain, row, into(dst), latent, latentGain, keys)
+	record(n.step, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], bound[3], from, table, slots, gain, row, into(dst), latent, latentGain, keys)
 }
 
 // matrices records the products of a weight's matrices. Each matrix has its own slice of the rows

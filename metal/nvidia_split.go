@@ -45,7 +45,7 @@ func (k packedKernel) splitBytes(tiles int) int {
 // except for the tiles.
 func (n *nvidia) splitProduct(name string, k packedKernel, dst compute.Tensor, ws []compute.Weight, a packedProductArgs) {
 	bound, out, groups := bindProducts(ws, k.groups)
-	a.out, a.tiles0, a.tiles1, a.columnTiles = out, uint32(groups[0]), uint32(groups[1]), 1
-	g := grid{x: strands * (groups[0] + groups[1] + groups[2]), y: 1, simdgroups: k.simdgroups(), shared: k.algorithm.memory()}
-	record(n.step, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], n.held(), into(dst), n.scratch.write(), n.counters.read())
+	a.out, a.tiles, a.columnTiles = out, firstTiles(groups), 1
+	g := grid{x: strands * sum(groups), y: 1, simdgroups: k.simdgroups(), shared: k.algorithm.memory()}
+	record(n.step, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], bound[3], n.held(), into(dst), n.scratch.write(), n.counters.read())
 }

@@ -9,10 +9,14 @@ func (w *weight) tiles(rows int) bool {
 	return w.kernels.productTile.fits(w, rows)
 }
 
-// sameType returns the number of weights at the beginning that have the same type and can share a
-// dispatch, at most three, and the sum of their rows.
-func sameType(ws []compute.Weight) (n, cols int) {
-	for n < min(len(ws), 3) && ws[n].Type() == ws[0].Type() {
+// sharedProducts is the maximum number of weights that share a dispatch on NVIDIA's GPUs. The
+// portable kernels take three.
+const sharedProducts = 4
+
+// sameType returns the number of weights at the beginning that have the same type, at most the
+// given one, and the sum of their rows.
+func sameType(ws []compute.Weight, most int) (n, cols int) {
+	for n < min(len(ws), most) && ws[n].Type() == ws[0].Type() {
 		cols += weightOf(ws[n]).out
 		n++
 	}
@@ -35,7 +39,7 @@ func (o *product) portable(p *portable) {
 		if ws[0].(*weight).tiles(dst.Rows) {
 			p.productTile(o.name(), dst.Slice(0, cols), o.x, ws[0].(*weight), tileArgs{add: flag(o.add)}, concurrent)
 		} else {
-			n, cols = sameType(ws)
+			n, cols = sameType(ws, len(productArgs{}.out))
 			for i := range n { // weights for which tiles are faster have their own dispatch
 				if ws[i].(*weight).tiles(dst.Rows) {
 					n = i
@@ -57,10 +61,10 @@ type productArgs struct {
 	groups0, groups1   uint32
 }
 
-// bindProducts returns the bindings of up to three weights that share a dispatch. For each weight,
+// bindProducts returns the bindings of up to four weights that share a dispatch. For each weight,
 // it also returns the number of rows, and the number of threadgroups, which groupsOf computes from
-// the rows. If there are fewer than three weights, the other bindings repeat the first one.
-func bindProducts(ws []compute.Weight, groupsOf func(rows int) int) (bound [3]Binding, out [3]uint32, groups [3]int) {
+// the rows. If there are fewer weights, the other bindings repeat the first one.
+func bindProducts(ws []compute.Weight, groupsOf func(rows int) int) (bound [sharedProducts]Binding, out [sharedProducts]uint32, groups [sharedProducts]int) {
 	for i := range bound {
 		bound[i] = bind(ws[0], Binding{})
 		if i < len(ws) {
@@ -80,7 +84,7 @@ func (p *portable) productFew(name string, dst, x compute.Tensor, ws []compute.W
 	bound, out, groups := bindProducts(ws, k.groups)
 	a.n, a.rowBytes, a.rows = uint32(first.in), uint32(first.rowBytes), uint32(dst.Rows)
 	a.xStride, a.dstStride = uint32(x.Stride), uint32(dst.Stride)
-	a.out, a.groups0, a.groups1 = out, uint32(groups[0]), uint32(groups[1])
+	a.out, a.groups0, a.groups1 = [3]uint32(out[:]), uint32(groups[0]), uint32(groups[1])
 	g := k.grid(groups[0]+groups[1]+groups[2], dst.Rows, first.in)
 	g.z, g.concurrent = first.matrices, concurrent
 	record(p.step, name, k.pipeline(p, x, int(a.xMatrix)), g, &a, bound[0], bound[1], bound[2], at(x), into(dst))

@@ -108,7 +108,7 @@ __device__ inline void multiply_gated(const uchar* gate, const uchar* up, uint f
 
 __device__ inline uint groups_of(uint rows) { return (rows + group_rows - 1) / group_rows; }
 
-// Part is a threadgroup's part of the rows of up to three weights, side by side.
+// Part is a threadgroup's part of the rows of up to four weights, side by side.
 struct Part {
     const uchar* w;
     uint tile;    // of the rows of w
@@ -116,11 +116,13 @@ struct Part {
     uint before;  // rows of the weights before w
 
     template <class Args>
-    __device__ Part(const uchar* w0, const uchar* w1, const uchar* w2, uint tile, const Args& args) : w(w0), tile(tile), out(args.out0), before(0) {
+    __device__ Part(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* w3, uint tile, const Args& args) : w(w0), tile(tile), out(args.out0), before(0) {
         if (tile < args.tiles0) return;
         before = out, w = w1, out = args.out1, this->tile -= args.tiles0;
         if (this->tile < args.tiles1) return;
         before += out, w = w2, out = args.out2, this->tile -= args.tiles1;
+        if (this->tile < args.tiles2) return;
+        before += out, w = w3, out = args.out3, this->tile -= args.tiles2;
     }
 };
 
@@ -131,16 +133,16 @@ struct ProductArgs {
     uint dst_stride;
     uint dst_matrix;  // values between the results of one matrix and of the next
     uint add;         // 1 to add results to dst
-    uint out0, out1, out2;   // rows of each weight
-    uint tiles0, tiles1;     // threadgroups of the first two weights
+    uint out0, out1, out2, out3;   // rows of each weight
+    uint tiles0, tiles1, tiles2;   // threadgroups of the first three weights
     uint column_tiles;
 };
 
-// product writes W·x for up to three weights, side by side, or for the matrices of one weight.
+// product writes W·x for up to four weights, side by side, or for the matrices of one weight.
 // Grid: (tiles of rows · tiles of columns, 1, matrices).
 template <class W, class A, int teams>
-__device__ void product(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* x, float* dst, const ProductArgs& args) {
-    Part part(w0, w1, w2, blockIdx.x / args.column_tiles, args);
+__device__ void product(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* w3, const uchar* x, float* dst, const ProductArgs& args) {
+    Part part(w0, w1, w2, w3, blockIdx.x / args.column_tiles, args);
     uint column = blockIdx.x % args.column_tiles * A::columns, first = part.tile * teams * A::groups, out = part.out, all = groups_of(out);
     const uchar* w = part.w + blockIdx.z * all * group_bytes<W>(args.blocks);
     if constexpr (!waits_itself<A>) wait_for_previous();
@@ -193,8 +195,8 @@ struct RowArgs {
     uint x_matrix;    // values between the activations of one matrix and of the next
     uint dst_matrix;  // values between the results of one matrix and of the next
     uint add;         // 1 to add results to dst
-    uint out0, out1, out2;   // rows of each weight
-    uint tiles0, tiles1;     // threadgroups of the first two weights
+    uint out0, out1, out2, out3;   // rows of each weight
+    uint tiles0, tiles1, tiles2;   // threadgroups of the first three weights
     uint dims;        // values after each matrix's activations, which are rotated and written after the matrix's results; can be 0
     uint norm_threads;  // threads that normalise the row; 0 if the row is not normalised
     float eps;          // of the norm
@@ -235,8 +237,8 @@ __device__ inline void join_row(Row& row, const float* splits, const float* sink
 // additional threadgroup stores the latent. R is the number of rounds of RMSNorm. Grid: (groups of
 // rows / teams, 1, matrices).
 template <class W, class A, int teams, int R>
-__device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, const Slot* at, const float* gain, float* made, float* dst,
-                            float* latent, const float* latent_gain, uchar* keys, const RowArgs& args) {
+__device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* w3, const float* x, const float* table, const Slot* at, const float* gain, float* made,
+                            float* dst, float* latent, const float* latent_gain, uchar* keys, const RowArgs& args) {
     extern __shared__ uint4 shared[];
     __shared__ Parts<A::columns> parts[teams];
     uint begin = blockIdx.z * args.x_matrix, blocks = args.blocks / W::parts;
@@ -250,7 +252,7 @@ __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, c
         store_latent<R>(latent, latent_gain, table, *at, keys, args.latent);
         return;
     }
-    Part part(w0, w1, w2, blockIdx.x, args);
+    Part part(w0, w1, w2, w3, blockIdx.x, args);
     uint bytes = group_bytes<W>(args.blocks), all = groups_of(part.out), first = part.tile * teams, count = min(uint(teams), all - first);
     uchar* weights = (uchar*)shared + Row::bytes(args.blocks);
     stage(weights, part.w + (ulong(blockIdx.z) * all + first) * bytes, count * bytes, threadIdx.x, blockDim.x);

@@ -8,11 +8,11 @@
 // threadgroup adds those of 8 columns. counters has a number for each tile that is a multiple of 8
 // between kernels. Grid: tiles of rows · strands.
 template <class W, class A>
-__device__ void split_product(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* x, float* dst, float4* parts, uint* counters, const ProductArgs& args) {
+__device__ void split_product(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* w3, const uchar* x, float* dst, float4* parts, uint* counters, const ProductArgs& args) {
     enum { threads = 32 * A::warps, fours = A::values / 4 };
     static_assert(int(fours) == int(strands), "a thread has four sums of each 8 columns, and each threadgroup adds 8 columns");
     uint tile = blockIdx.x / strands, strand = blockIdx.x % strands, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    Part part(w0, w1, w2, tile, args);
+    Part part(w0, w1, w2, w3, tile, args);
     uint first = part.tile * A::groups, all = groups_of(part.out);
     float sums[A::values];
     A().stream([&](uint m) { return part.w + min(first + m, all - 1) * group_bytes<W>(args.blocks); }, x, args.blocks, strand_begin(strand, args.blocks),

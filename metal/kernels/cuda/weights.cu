@@ -11,13 +11,14 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
 #define BOUNDS(A, teams, min_blocks) __launch_bounds__(32 * A::warps * teams, min_blocks)
 
 #define PRODUCT(name, A, teams, min_blocks) \
-    extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* x, float* dst, ProductArgs args) { \
-        product<WEIGHT, A, teams>(w0, w1, w2, x, dst, args); \
+    extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* w3, const uchar* x, float* dst, \
+                                                            ProductArgs args) { \
+        product<WEIGHT, A, teams>(w0, w1, w2, w3, x, dst, args); \
     }
 #define SPLIT_PRODUCT(name, A, teams, min_blocks) \
-    extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* x, float* dst, float4* parts, \
-                                                            uint* counters, ProductArgs args) { \
-        split_product<WEIGHT, A>(w0, w1, w2, x, dst, parts, counters, args); \
+    extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* w3, const uchar* x, float* dst, \
+                                                            float4* parts, uint* counters, ProductArgs args) { \
+        split_product<WEIGHT, A>(w0, w1, w2, w3, x, dst, parts, counters, args); \
     }
 #define GATED(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* x, float* dst, uchar* packed, GatedArgs args) { \
@@ -37,10 +38,10 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
     }
 
 #define ROW_PRODUCT(name, A, teams, min_blocks, rounds) \
-    extern "C" __global__ void __launch_bounds__(ROW_THREADS, min_blocks) name(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, \
-                                                            const Slot* at, const float* gain, float* made, float* dst, float* latent, \
+    extern "C" __global__ void __launch_bounds__(ROW_THREADS, min_blocks) name(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* w3, const float* x, \
+                                                            const float* table, const Slot* at, const float* gain, float* made, float* dst, float* latent, \
                                                             const float* latent_gain, uchar* keys, RowArgs args) { \
-        row_product<WEIGHT, A, teams, rounds>(w0, w1, w2, x, table, at, gain, made, dst, latent, latent_gain, keys, args); \
+        row_product<WEIGHT, A, teams, rounds>(w0, w1, w2, w3, x, table, at, gain, made, dst, latent, latent_gain, keys, args); \
     }
 #define ROW_GATED(name, A, teams, min_blocks, rounds) \
     extern "C" __global__ void __launch_bounds__(ROW_THREADS, min_blocks) name(const uchar* gate, const uchar* up, const float* x, const float* gain, float* made, \
