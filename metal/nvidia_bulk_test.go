@@ -105,7 +105,8 @@ func (d *hopperRecord) Info() metal.Info {
 
 // TestHopperProductsByWork lists the kernels for 33 to 64 rows by the size of weights: those of
 // qwen3-8b, others for which taller tiles would leave a part of the last wave empty, and short
-// rows.
+// rows. With 256 rows, tiles of 128 by 128 take up to one wave, two of which the second is nearly
+// empty, two, and three.
 func TestHopperProductsByWork(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -122,6 +123,10 @@ func TestHopperProductsByWork(t *testing.T) {
 		{576, 4096, 64, "product_32", "gated_product_64"},
 		{4096, 768, 64, "product_32", "gated_product_64"},
 		{4096, 8192, 64, "product_32", "gated_product_bulk_short"},
+		{1024, 8448, 256, "product_tile", "gated_product_tile"},
+		{1024, 9216, 256, "product_tile_short", "gated_product_tile"},
+		{1024, 12352, 256, "product_tile", "gated_product_tile"},
+		{1024, 17408, 256, "product_tile", "gated_product_tile"},
 	} {
 		d := &hopperRecord{}
 		be, err := metal.New(d, metal.Options{})

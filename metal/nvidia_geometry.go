@@ -179,9 +179,10 @@ type packedKernel struct {
 	from, busy int
 	to         int // maximum number of rows of activations of a tile; 0 for any
 	// wave is the number of threadgroups that run at the same time. A tile with a wave is not used
-	// if the last wave would be less than a third full, because a shorter tile is faster then.
-	wave     int
-	pipeline Pipeline
+	// if the last wave would be less than a third full, because a shorter tile is faster then. If
+	// waves is not 0, this applies to at most so many waves.
+	wave, waves int
+	pipeline    Pipeline
 }
 
 // packedGeometry returns the kernels for weights of a type, with the tiles for Hopper or for other
@@ -220,7 +221,7 @@ func packedGeometry(t gguf.Type, hopper bool) map[string]packedKernel {
 	if hopper {
 		gated, product := gatedWarpgroups(128, 4), warpgroups(128, 2, 4)
 		tiles = map[string]packedKernel{
-			"product_tile":       {template: "PRODUCT", algorithm: product, teams: 1, resident: 1, from: 65, busy: 88},
+			"product_tile":       {template: "PRODUCT", algorithm: product, teams: 1, resident: 1, from: 65, busy: 88, wave: 132, waves: 2},
 			"product_tile_short": {template: "PRODUCT", algorithm: warpgroups(64, 1, 4), teams: 1, resident: 3, from: minTileRows, busy: 256},
 			"gated_product_tile": {template: "GATED", algorithm: gated, teams: 1, resident: 1, from: 65, busy: 88},
 			"gated_experts_128":  {template: "GATED_EXPERTS", algorithm: gated, teams: 1, resident: 1},
@@ -345,7 +346,7 @@ func (k packedKernel) takes(w *weight, columns int) bool {
 // the same time.
 func (k packedKernel) fills(threadgroups, busy int) bool {
 	last := 0
-	if k.wave > 0 {
+	if k.wave > 0 && (k.waves == 0 || threadgroups < k.waves*k.wave) {
 		last = threadgroups % k.wave
 	}
 	return threadgroups >= busy && (last == 0 || threadgroups < k.wave || 3*last >= k.wave)
