@@ -330,7 +330,7 @@ func (n *nvidia) gatedChoices(o *gatedExperts, w *packedWeight, a *packedExperts
 			routing := o.routing.Span(from, to)
 			n.quantise(quantisedRows(o.x.Span(from, to), w.in, partsOf(w.kind)))
 			g := n.groupChoices(routing, w, slots)
-			k := n.fetches(w.packed.fetchedExperts, n.forColumns(w.packed.gatedExperts, g.key.tile), g.key.tile, &w.weight, nil)
+			k := n.fetches(w.packed.fetchedExperts, n.forColumns(w.packed.gatedExperts, g.key.tile), g.key.tile, to-from, &w.weight, nil)
 			a.room = uint32(roomFor(to - from))
 			x, dst := n.held(), into(o.dst.Span(from, to))
 			packed := n.result(&o.fusion, &a.quantised, quantisedSlices(o.dst.Span(from, to), slots, w.out, w.out, 1))
@@ -456,7 +456,7 @@ func (n *nvidia) downChoices(o *expertsAdd, d downWeights) {
 			a.room = uint32(roomFor(to - from))
 			sharedRows := n.quantiseChoices(o.h.Span(from, to), d)
 			g := n.groupChoices(routing, d.packedWeight, slots)
-			k := n.fetches(d.packed.fetchedDown, n.forColumns(d.packed.expertsDown, g.key.tile), g.key.tile, &d.weight, d.shared)
+			k := n.fetches(d.packed.fetchedDown, n.forColumns(d.packed.expertsDown, g.key.tile), g.key.tile, to-from, &d.weight, d.shared)
 			record(n.step, "experts_down", k.pipeline, grid{x: k.groups(d.out), y: g.count, simdgroups: k.simdgroups(), shared: k.memory(&d.weight, d.shared)}, &a,
 				down, shared, n.held(), sharedRows, at(routing), g.choices, g.tiles,
 				bind(o.experts.DownBias, down), g.rest)

@@ -73,3 +73,42 @@ func TestFetchedProducts(t *testing.T) {
 		}
 	}
 }
+
+// TestTallExperts compares the bits of the experts' kernels that fetch twice as many rows of
+// weights, for more rows of activations, with those of the others.
+func TestTallExperts(t *testing.T) {
+	t.Parallel()
+	be, log := openHopper(t, metal.Options{})
+	const rows, in, ffn, inner, count, used, shared = 40, 256, 272, 32, 16, 2, 256
+	o := &operations{t, be, rand.New(rand.NewPCG(in, ffn))}
+	kind, down := gguf.TypeQ4K, gguf.TypeQ80
+	experts := compute.Experts{
+		Gate: o.weight(kind, in, ffn, count), Up: o.weight(kind, in, ffn, count), Down: o.weight(down, inner, in, count),
+		SharedGate: o.weight(kind, in, shared), SharedUp: o.weight(kind, in, shared), SharedDown: o.weight(down, shared, in),
+	}
+	x, routing, h := o.values(rows, in), o.buffer(rows, 2*used), o.values(rows, used*inner+shared)
+	for _, line := range be.Floats(routing) {
+		e := o.random.IntN(count)
+		line[0], line[1], line[2], line[3] = float32(e), float32((e+1)%count), 0.25, 0.75
+	}
+	for kernel, c := range map[string]struct {
+		cols int
+		op   func(s compute.Step, dst, x, routing, h compute.Tensor)
+	}{
+		"fetched_experts_8": {used*ffn + shared, func(s compute.Step, dst, x, routing, _ compute.Tensor) { s.GatedExperts(dst, x, routing, experts) }},
+		"fetched_down_8":    {in, func(s compute.Step, dst, _, routing, h compute.Tensor) { s.ExpertsAdd(dst, h, routing, experts) }},
+	} {
+		dst := o.buffer(rows, c.cols)
+		log.ran = nil
+		together := o.bits(dst, 0, func(s compute.Step) { c.op(s, dst, x, routing, h) })
+		require.Contains(t, log.ran, kernel+"_tall")
+		log.ran = nil
+		apart := o.bits(dst, 0, func(s compute.Step) {
+			for from := 0; from < rows; from += 10 {
+				c.op(s, dst.Span(from, from+10), x.Span(from, from+10), routing.Span(from, from+10), h.Span(from, from+10))
+			}
+		})
+		require.Contains(t, log.ran, kernel)
+		require.Equal(t, together, apart, kernel)
+	}
+}

@@ -175,7 +175,8 @@ type packedKernel struct {
 	normRounds int
 	// A tile of products is used from a number of rows of activations on, if there is work for so
 	// many threadgroups that it is faster than a tile of fewer rows of weights, or than a kernel
-	// that divides sums among warps. An H100 has 132 multiprocessors.
+	// that divides sums among warps. An H100 has 132 multiprocessors. A kernel with Fetched is used
+	// from a number of rows on, too.
 	from, busy int
 	to         int // maximum number of rows of activations of a tile; 0 for any
 	// wave is the number of threadgroups that run at the same time. A tile with a wave is not used
@@ -236,17 +237,23 @@ func packedGeometry(t gguf.Type, hopper bool) map[string]packedKernel {
 	return all
 }
 
+// minTallRows is the minimum number of rows of activations for the experts' kernels that fetch
+// twice as many rows of weights: with fewer rows, there would be few threadgroups.
+const minTallRows = 33
+
 // fetchedGeometry returns the kernels that copy whole groups of weights in bulk, for up to 16
 // columns.
 func fetchedGeometry() map[string]packedKernel {
 	return map[string]packedKernel{
-		"fetched_product_8":    {template: "PRODUCT", algorithm: fetched(1, 8, 1, 4), teams: 1, resident: 4},
-		"fetched_product_16":   {template: "PRODUCT", algorithm: fetched(1, 16, 1, 4), teams: 1, resident: 3},
-		"fetched_gated_8":      {template: "GATED", algorithm: fetched(2, 8, 0, 4), teams: 1, resident: 4},
-		"fetched_gated_16":     {template: "GATED", algorithm: fetched(2, 16, 0, 2), teams: 1, resident: 3},
-		"fetched_experts_8":    {template: "GATED_EXPERTS", algorithm: fetched(2, 8, 0, 4), teams: 1, resident: 4},
-		"fetched_down_8":       {template: "EXPERTS_DOWN", algorithm: fetched(4, 8, 0, 2), teams: 1, resident: 4},
-		"fetched_down_8_short": {template: "EXPERTS_DOWN", algorithm: fetched(2, 8, 0, 3), teams: 1, resident: 4}, // for long rows
+		"fetched_product_8":      {template: "PRODUCT", algorithm: fetched(1, 8, 1, 4), teams: 1, resident: 4},
+		"fetched_product_16":     {template: "PRODUCT", algorithm: fetched(1, 16, 1, 4), teams: 1, resident: 3},
+		"fetched_gated_8":        {template: "GATED", algorithm: fetched(2, 8, 0, 4), teams: 1, resident: 4},
+		"fetched_gated_16":       {template: "GATED", algorithm: fetched(2, 16, 0, 2), teams: 1, resident: 3},
+		"fetched_experts_8":      {template: "GATED_EXPERTS", algorithm: fetched(2, 8, 0, 4), teams: 1, resident: 4},
+		"fetched_experts_8_tall": {template: "GATED_EXPERTS", algorithm: fetched(4, 8, 0, 4), teams: 1, resident: 3, from: minTallRows},
+		"fetched_down_8_tall":    {template: "EXPERTS_DOWN", algorithm: fetched(8, 8, 0, 2), teams: 1, resident: 3, from: minTallRows},
+		"fetched_down_8":         {template: "EXPERTS_DOWN", algorithm: fetched(4, 8, 0, 2), teams: 1, resident: 4},
+		"fetched_down_8_short":   {template: "EXPERTS_DOWN", algorithm: fetched(2, 8, 0, 3), teams: 1, resident: 4}, // for long rows
 	}
 }
 

@@ -95,7 +95,7 @@ func (n *nvidia) quantisedProduct(name string, dst compute.Tensor, q quantised, 
 	if dst.Rows > 16 && dst.Rows <= 32 && threadgroups(k, ws, dst.Rows) <= fewThreadgroups {
 		k = w.packed.small
 	}
-	k = n.fetches(w.packed.fetchedProduct, k, dst.Rows, &w.weight, nil)
+	k = n.fetches(w.packed.fetchedProduct, k, dst.Rows, dst.Rows, &w.weight, nil)
 	if tile, ok := n.tileFor(ProductTile, w.packed.productTiles, ws, dst.Rows); ok {
 		k = tile
 	}

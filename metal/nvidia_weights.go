@@ -62,8 +62,9 @@ func (n *nvidia) forColumns(kernels []packedKernel, columns int) (largest packed
 }
 
 // maxFetched is the maximum number of bytes of weights that a threadgroup fetches, so that four of
-// them run on a multiprocessor of an H100 at the same time.
-const maxFetched = 54 << 10
+// them run on a multiprocessor of an H100 at the same time, and maxTall that for the kernels for
+// more rows of activations, of which three do.
+const maxFetched, maxTall = 54 << 10, 74 << 10
 
 // memory returns the threadgroup memory for products with a weight and, unless it is nil, another
 // one. Fetched has the weights there, and then the sums of the strands.
@@ -78,12 +79,16 @@ func (k packedKernel) memory(w, other *weight) int {
 	return k.algorithm.groups() * max(bytes, strands*k.algorithm.columns()*joinedBytes)
 }
 
-// fetches returns the first kernel with Fetched that takes all columns at once. It returns
-// otherwise if there is none, or if a threadgroup cannot fetch its rows of both weights. other may
-// be nil.
-func (n *nvidia) fetches(kernels []packedKernel, otherwise packedKernel, columns int, w, other *weight) packedKernel {
+// fetches returns the first kernel with Fetched that takes all columns of a tile at once, for some
+// rows of activations. It returns otherwise if there is none, or if a threadgroup cannot fetch its
+// rows of both weights. other may be nil.
+func (n *nvidia) fetches(kernels []packedKernel, otherwise packedKernel, columns, rows int, w, other *weight) packedKernel {
 	for _, k := range kernels {
-		if k.algorithm.columns() >= columns && k.memory(w, other) <= min(maxFetched, n.memory/2) {
+		limit := maxFetched
+		if k.from > 0 {
+			limit = maxTall
+		}
+		if k.algorithm.columns() >= columns && rows >= k.from && k.memory(w, other) <= min(limit, n.memory/2) {
 			return k
 		}
 	}
@@ -128,7 +133,7 @@ func (n *nvidia) forGated(w *packedWeight, columns int) packedKernel {
 	if k, ok := n.tileFor(GatedTile, w.packed.gatedTiles, []compute.Weight{w}, columns); ok {
 		return k
 	}
-	return n.fetches(w.packed.fetchedGated, n.forColumns(w.packed.gated, columns), columns, &w.weight, nil)
+	return n.fetches(w.packed.fetchedGated, n.forColumns(w.packed.gated, columns), columns, columns, &w.weight, nil)
 }
 
 // packedWeight is a weight whose rows are packed for products of integers.
@@ -247,7 +252,8 @@ func (n *nvidia) packedKernels(t gguf.Type) (*packedKernels, error) {
 		k.productTiles = append([]packedKernel{kernel("product_bulk")}, k.productTiles...)
 		k.gatedTiles = append([]packedKernel{kernel("gated_product_bulk"), kernel("gated_product_bulk_short")}, k.gatedTiles...)
 		k.fetchedProduct, k.fetchedGated = kernels("fetched_product", 8, 16), kernels("fetched_gated", 8, 16)
-		k.fetchedExperts, k.fetchedDown = kernels("fetched_experts", 8), []packedKernel{kernel("fetched_down_8"), kernel("fetched_down_8_short")}
+		k.fetchedExperts, k.fetchedDown = []packedKernel{kernel("fetched_experts_8_tall"), kernel("fetched_experts_8")},
+			[]packedKernel{kernel("fetched_down_8_tall"), kernel("fetched_down_8"), kernel("fetched_down_8_short")}
 	}
 	anyType := n.anyType
 	if anyType == nil {

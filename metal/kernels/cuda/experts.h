@@ -116,7 +116,7 @@ __device__ inline void gated_experts(const uchar* gate, const uchar* up, const u
                          [&](uint c) { return choices.at(c) / args.slots; }, sums);
     bool biased = args.biased != 0 && !shared;
     if (args.quantised != 0) start_next();
-    finish_gated<A, teams>(sums, [&](uint team, uint group, uint c, uint r, float g, float u) {
+    finish_gated<A, teams>(sums, choices.count, [&](uint team, uint group, uint c, uint r, float g, float u) {
         uint o = (first + team * groups + group) * group_rows + r;
         if (c >= choices.count || o >= out) return;
         uint choice = choices.at(c), row = choice / args.slots, slot = choice % args.slots;
@@ -145,7 +145,7 @@ __device__ inline void experts_down(const uchar* down, const uchar* shared_down,
     float sums[A::values];
     multiply<A, W>(w, first + Team<A>().index * A::groups, all, shared ? shared_h : h, blocks, row, sums);
     bool biased = args.biased != 0 && !shared;
-    finish<A, teams>(sums, [&](uint team, uint group, uint c, uint r, float v) {
+    finish<A, teams>(sums, choices.count, [&](uint team, uint group, uint c, uint r, float v) {
         uint o = (first + team * A::groups + group) * group_rows + r;
         if (c < choices.count && o < args.out) dst[ulong(choices.at(c)) * args.out + o] = biased ? v + bias[choices.expert * args.out + o] : v;
     });

@@ -24,16 +24,16 @@ __device__ inline Parts<A::columns>* joined(const float (&sums)[A::values]) {
 }
 
 // finish joins the sums of all teams and calls write(team, group, column, row, sum) for each
-// result.
+// result. Where sums are joined at once, it leaves out columns from count on.
 template <class A, int teams, class Write>
-__device__ inline void finish(const float (&sums)[A::values], Write write) {
+__device__ inline void finish(const float (&sums)[A::values], uint count, Write write) {
     Team<A> team;
     if constexpr (A::complete) {
         A::template each<A::own_groups>(team.warp, team.lane, [&](uint m, uint column, uint row, uint i) { write(team.index, m, column, row, sums[i]); });
     } else if constexpr (joins_at_once<A>) {
         auto parts = joined<A>(sums);
-        for (uint i = threadIdx.x; i < A::groups * A::columns * group_rows; i += blockDim.x) {
-            uint row = i % group_rows, column = i / group_rows % A::columns, m = i / group_rows / A::columns;
+        for (uint i = threadIdx.x; i < A::groups * group_rows * min(count, uint(A::columns)); i += blockDim.x) {
+            uint row = i % group_rows, m = i / group_rows % A::groups, column = i / group_rows / A::groups;
             write(0, m, column, row, parts[m].sum(column, row));
         }
     } else {
@@ -53,7 +53,7 @@ __device__ inline void finish(const float (&sums)[A::values], Write write) {
 // finish_gated is finish for products of gate and up: it calls write(team, group, column, row,
 // gate, up). The first half of the groups belongs to gate, the second half to up.
 template <class A, int teams, class Write>
-__device__ inline void finish_gated(const float (&sums)[A::values], Write write) {
+__device__ inline void finish_gated(const float (&sums)[A::values], uint count, Write write) {
     Team<A> team;
     if constexpr (A::complete) {
         A::template each<A::own_groups / 2>(team.warp, team.lane, [&](uint m, uint column, uint row, uint i) {
@@ -62,8 +62,8 @@ __device__ inline void finish_gated(const float (&sums)[A::values], Write write)
     } else if constexpr (joins_at_once<A>) {
         enum { half = A::groups / 2 };
         auto parts = joined<A>(sums);
-        for (uint i = threadIdx.x; i < half * A::columns * group_rows; i += blockDim.x) {
-            uint row = i % group_rows, column = i / group_rows % A::columns, m = i / group_rows / A::columns;
+        for (uint i = threadIdx.x; i < half * group_rows * min(count, uint(A::columns)); i += blockDim.x) {
+            uint row = i % group_rows, m = i / group_rows % half, column = i / group_rows / half;
             write(0, m, column, row, parts[m].sum(column, row), parts[half + m].sum(column, row));
         }
     } else {
@@ -151,7 +151,7 @@ __device__ void product(const uchar* w0, const uchar* w1, const uchar* w2, const
     multiply<A, W>(w, first + Team<A>().index * A::groups, all, x, args.blocks,
                    [&](uint c) { return blockIdx.z * args.room + min(column + c, args.rows - 1); }, sums);
     if constexpr (waits_itself<A>) start_next();
-    finish<A, teams>(sums, [&](uint team, uint group, uint c, uint r, float v) {
+    finish<A, teams>(sums, args.rows - column, [&](uint team, uint group, uint c, uint r, float v) {
         uint o = (first + team * A::groups + group) * group_rows + r;
         if (column + c < args.rows && o < out) {
             float* to = dst + ulong(column + c) * args.dst_stride + o;
@@ -181,7 +181,7 @@ __device__ void gated_product(const uchar* gate, const uchar* up, const uchar* x
     multiply_gated<A, W>(gate, up, first + Team<A>().index * groups, groups_of(args.out), x, args.blocks,
                          [&](uint c) { return min(column + c, args.rows - 1); }, sums);
     if (waits_itself<A> || args.quantised != 0) start_next(); // see readsQuantised
-    finish_gated<A, teams>(sums, [&](uint team, uint group, uint c, uint r, float g, float u) {
+    finish_gated<A, teams>(sums, args.rows - column, [&](uint team, uint group, uint c, uint r, float g, float u) {
         uint o = (first + team * groups + group) * group_rows + r;
         if (column + c >= args.rows || o >= args.out) return;
         float v = activate(args.activation, g, u);
