@@ -37,8 +37,8 @@ func (n *nvidia) record(operations []call) {
 	n.hold(quantised{}, 0)
 	n.grouped, n.general.grouped = groupedChoices{}, groupedChoices{} // the CPU may have written to buffers
 	n.staging.free(n.Backend)
-	n.fuse(operations)
-	for i := range operations {
+	operations = n.fuse(operations)
+	for i := 0; i < len(operations); i++ {
 		n.splitNext = n.splitNext || operations[i].splitBefore
 		if op, ok := operations[i].operation.(nvidiaOperation); ok {
 			op.nvidia(n)

@@ -17,22 +17,23 @@ type nvidiaExperts struct {
 // The argument structs of choose.h, choose.cu and experts.h.
 type (
 	nvidiaRouteArgs struct {
-		n, experts, rows, used, xStride, dstStride, logitsStride uint32
-		sigmoid, normalise, biased, scaled                       uint32
-		scale                                                    float32
+		n, experts, rows, used, xStride, dstStride, logitsStride, gated, gateStride uint32
+		sigmoid, normalise, biased, scaled                                          uint32
+		scale                                                                       float32
 	}
 	rowRouteArgs struct {
 		n, experts, normThreads uint32
 		eps                     float32
+		gated                   uint32
 	}
 	normRouteArgs struct {
 		n, experts, rows, normThreads, xStride, normedStride uint32
 		eps                                                  float32
-		quantised                                            uint32
+		quantised, gated, gateStride                         uint32
 	}
 	choicesArgs       struct{ rows, used, slots, experts, routingStride, tiles, tile uint32 }
 	packedExpertsArgs struct {
-		blocks, out, experts, used, slots, sharedBlocks, sharedOut, room, routingStride, dstStride, activation, biased, quantised uint32
+		blocks, out, experts, used, slots, sharedBlocks, sharedOut, room, routingStride, dstStride, activation, biased, quantised, gated, gateStride uint32
 	}
 	rowGatedArgs struct {
 		blocks, out, sharedOut, activation, biased uint32
@@ -100,9 +101,20 @@ func (o *route) nvidia(n *nvidia) {
 func (n *nvidia) routeRows(o *route, w *weight) {
 	n.inParts(o.dst.Rows, o.shape.Experts, func(from, to int) {
 		a, logits := o.args(to-from), n.scratch.write()
-		n.routeLogits("route", Binding{Buffer: w.buffer}, at(o.x.Span(from, to)), logits, &a)
+		router := Binding{Buffer: w.buffer}
+		gate, gates := o.gated(router, logits, from, to)
+		n.routeLogits("route", router, gate, at(o.x.Span(from, to)), logits, gates, &a)
 		n.chooseExperts(o, o.dst.Span(from, to), logits, &a)
 	})
+}
+
+// gated returns the weights of the gate that the kernel of the logits computes for the rows
+// [from, to), and where it writes the results. Without a gate, they are bound, but not used.
+func (o *route) gated(router, logits Binding, from, to int) (gate, gates Binding) {
+	if o.gate == nil {
+		return router, logits
+	}
+	return bind(o.gate.weights[0], router), into(o.gate.dst.Span(from, to))
 }
 
 // chooseExperts records the choice of the experts of rows by their logits.
@@ -121,28 +133,31 @@ func (n *nvidia) routeNormed(o *route, prior *norm) {
 		n: uint32(w.in), experts: uint32(o.shape.Experts), rows: uint32(rows), normThreads: uint32(prior.threads()),
 		xStride: uint32(prior.src.Stride), normedStride: uint32(o.x.Stride), eps: prior.eps, quantised: flag(o.quantises),
 	}
-	logits, dst := Binding{Buffer: n.logits}, into(o.x)
+	choose := o.args(rows)
+	a.gated, a.gateStride = choose.gated, choose.gateStride
+	logits, dst, router := Binding{Buffer: n.logits}, into(o.x), Binding{Buffer: w.buffer}
+	gate, gates := o.gated(router, logits, 0, rows)
 	if o.quantises {
 		n.hold(quantisedRows(o.x, w.in, 1), 0)
 	}
-	g := grid{x: (o.shape.Experts + simdgroups - 1) / simdgroups, y: (rows + each - 1) / each, simdgroups: simdgroups, shared: 4 * each * w.in}
-	record(n.step, "route", n.normRoute, g, &a, Binding{Buffer: w.buffer}, at(prior.src), bind(prior.gain, logits), dst, n.activations.read(), logits)
-	choose := o.args(rows)
+	g := grid{x: (o.shape.Experts + int(a.gated) + simdgroups - 1) / simdgroups, y: (rows + each - 1) / each, simdgroups: simdgroups, shared: 4 * each * w.in}
+	record(n.step, "route", n.normRoute, g, &a, router, gate, at(prior.src), bind(prior.gain, logits), dst, n.activations.read(), logits, gates)
 	n.chooseExperts(o, o.dst, logits, &choose)
 }
 
-// routeLogits records the products of rows x with a router: a.rows rows of a.experts logits.
-func (n *nvidia) routeLogits(name string, router, x, logits Binding, a *nvidiaRouteArgs) {
-	rows, experts := int(a.rows), int(a.experts)
-	p, tile, simdgroups := n.routeFew, 4, 2 // rows and experts of a simdgroup; simdgroups of a threadgroup
+// routeLogits records the products of rows x with a router: a.rows rows of a.experts logits, and
+// the gates of the shared experts if a.gated is 1.
+func (n *nvidia) routeLogits(name string, router, gate, x, logits, gates Binding, a *nvidiaRouteArgs) {
+	rows, experts := int(a.rows), int(a.experts+a.gated)
+	groups := func(count, each int) int { return (count + each - 1) / each }
+	p, g := n.routeFew, grid{x: groups(experts, 8), y: groups(rows, 4), simdgroups: 2}
 	switch {
 	case experts == 1: // a gate of the shared experts
-		p, tile, simdgroups = n.routeOne, 1, 1
+		p, g = n.routeOne, grid{x: 1, y: rows, simdgroups: 1}
 	case rows >= manyRouted:
-		p, tile, simdgroups = n.routeMany, 8, 4
+		p, g = n.routeMany, grid{x: groups(int(a.experts), 32), y: groups(rows, 16), simdgroups: 8}
 	}
-	g := grid{x: (experts + tile*simdgroups - 1) / (tile * simdgroups), y: (rows + tile - 1) / tile, simdgroups: simdgroups}
-	record(n.step, name, p, g, a, router, x, logits)
+	record(n.step, name, p, g, a, router, gate, x, logits, gates)
 }
 
 // routeRow records the logits of a row's routing, together with the RMSNorm that makes the row. It
@@ -151,10 +166,11 @@ func (n *nvidia) routeLogits(name string, router, x, logits Binding, a *nvidiaRo
 func (n *nvidia) routeRow(o *route, prior *norm) {
 	const simdgroups = 8 // each computes the logit of an expert
 	w := weightOf(o.router)
-	a := rowRouteArgs{n: uint32(w.in), experts: uint32(o.shape.Experts), normThreads: uint32(prior.threads()), eps: prior.eps}
-	g := grid{x: (o.shape.Experts + simdgroups - 1) / simdgroups, y: 1, simdgroups: simdgroups, shared: 4 * w.in}
-	logits := Binding{Buffer: n.logits}
-	record(n.step, "route", n.rowRoute, g, &a, Binding{Buffer: w.buffer}, at(prior.src), bind(prior.gain, logits), into(o.x), n.activations.read(), logits)
+	a := rowRouteArgs{n: uint32(w.in), experts: uint32(o.shape.Experts), normThreads: uint32(prior.threads()), eps: prior.eps, gated: flag(o.gate != nil)}
+	g := grid{x: (o.shape.Experts + int(a.gated) + simdgroups - 1) / simdgroups, y: 1, simdgroups: simdgroups, shared: 4 * w.in}
+	logits, router := Binding{Buffer: n.logits}, Binding{Buffer: w.buffer}
+	gate, gates := o.gated(router, logits, 0, 1)
+	record(n.step, "route", n.rowRoute, g, &a, router, gate, at(prior.src), bind(prior.gain, logits), into(o.x), n.activations.read(), logits, gates)
 	n.hold(quantisedRows(o.x.Head(1), w.in, 1), 0)
 	if !o.continued {
 		choose := o.args(1)
@@ -174,6 +190,9 @@ func (o *route) args(rows int) nvidiaRouteArgs {
 	}
 	if o.shape.BiasLogits {
 		a.biased *= 2
+	}
+	if o.gate != nil {
+		a.gated, a.gateStride = 1, uint32(o.gate.dst.Stride)
 	}
 	return a
 }
@@ -249,6 +268,9 @@ func (o *gatedExperts) nvidia(n *nvidia) {
 		a.sharedOut = uint32(shared.out)
 		weights[2], weights[3] = bind(e.SharedGate, gate), bind(e.SharedUp, up)
 	}
+	if o.gate != nil {
+		a.gated, a.gateStride = 1, uint32(o.gate.gate.Stride)
+	}
 	if o.prior != nil {
 		n.gatedRow(o, o.prior.(*route), w, &a, weights)
 	} else {
@@ -320,7 +342,16 @@ func (n *nvidia) gatedRow(o *gatedExperts, choice *route, w *packedWeight, a *pa
 	}
 	g := grid{x: k.groups(int(max(a.out, a.sharedOut))), y: int(a.slots), simdgroups: k.simdgroups(), shared: k.gatedMemory(w) + choiceBytes(choice.shape)}
 	record(n.step, "gated_experts", k.pipeline, g, &row, weights[0], weights[1], weights[2], weights[3], n.held(), logits,
-		bind(choice.bias, logits), bind(o.experts.GateBias, logits), bind(o.experts.UpBias, logits), down, sharedDown, into(o.routing), into(o.dst))
+		bind(choice.bias, logits), bind(o.experts.GateBias, logits), bind(o.experts.UpBias, logits), down, sharedDown, o.gates(0, 1, logits), into(o.routing), into(o.dst))
+}
+
+// gates returns the gates of the shared experts of the rows [from, to), or fallback if the kernel
+// reads none.
+func (o *gatedExperts) gates(from, to int, fallback Binding) Binding {
+	if o.gate == nil {
+		return fallback
+	}
+	return at(o.gate.gate.Span(from, to))
 }
 
 func (n *nvidia) gatedChoices(o *gatedExperts, w *packedWeight, a *packedExpertsArgs, weights [4]Binding) {
@@ -336,7 +367,7 @@ func (n *nvidia) gatedChoices(o *gatedExperts, w *packedWeight, a *packedExperts
 			packed := n.result(&o.fusion, &a.quantised, quantisedSlices(o.dst.Span(from, to), slots, w.out, w.out, 1))
 			record(n.step, "gated_experts", k.pipeline, grid{x: k.groups(widest), y: g.count, simdgroups: k.simdgroups(), shared: k.memory(&w.weight, nil)}, a,
 				weights[0], weights[1], weights[2], weights[3], x, at(routing), g.choices, g.tiles,
-				bind(o.experts.GateBias, weights[0]), bind(o.experts.UpBias, weights[0]), dst, packed)
+				bind(o.experts.GateBias, weights[0]), bind(o.experts.UpBias, weights[0]), o.gates(from, to, weights[0]), dst, packed)
 		})
 	})
 }

@@ -1,6 +1,10 @@
 package metal
 
-import "github.com/ingot-run/ingot/engine/compute"
+import (
+	"slices"
+
+	"github.com/ingot-run/ingot/engine/compute"
+)
 
 // A kernel for one row often takes less time than its launch, so some kernels for one row also
 // compute the operation before theirs:
@@ -46,7 +50,13 @@ type fusion struct {
 
 func (f *fusion) fused() *fusion { return f }
 
-func (n *nvidia) fuse(operations []call) {
+// fuse returns the operations without those that others compute completely.
+func (n *nvidia) fuse(operations []call) []call {
+	for i := 0; i+3 < len(operations); i++ {
+		if n.gatesShared(operations[i : i+4]) {
+			operations = slices.Delete(operations, i+2, i+4)
+		}
+	}
 	for i := 1; i < len(operations); i++ {
 		prior, op := operations[i-1].operation, operations[i].operation
 		switch {
@@ -64,6 +74,39 @@ func (n *nvidia) fuse(operations []call) {
 			o.quantises = !ok || same(gated.x, o.x) // other experts' rows are quantised already
 		}
 	}
+	return operations
+}
+
+// gatesShared reports whether four operations are Route, GatedExperts, the product that makes the
+// gate of the shared experts, and Gate, and whether the kernels of the first two can compute all of
+// them. If so, it lets them do so.
+func (n *nvidia) gatesShared(operations []call) bool {
+	route, routes := operations[0].operation.(*route)
+	experts, gates := operations[1].operation.(*gatedExperts)
+	logit, multiplies := operations[2].operation.(*product)
+	gate, ok := operations[3].operation.(*gating)
+	if !routes || !gates || !multiplies || !ok {
+		return false
+	}
+	router, w := weightOf(route.router), weightOf(logit.weights[0])
+	if _, narrow := narrowFloats(logit); !narrow || !computesRoute(router, route.shape) {
+		return false
+	}
+	first, packed := experts.experts.Gate.(*packedWeight)
+	if !packed {
+		return false
+	}
+	shared, separate := packedShared(first, experts.experts.SharedGate, experts.experts.SharedUp)
+	routed := experts.used() * first.out
+	if shared == nil || separate || w.in != router.in || w.out != 1 || logit.dst.Cols != 1 || gate.gate != logit.dst ||
+		logit.x != route.x || experts.x != route.x || !same(experts.routing, route.dst) {
+		return false
+	}
+	if made := logit.dst.Buffer; made == route.x.Buffer || made == route.dst.Buffer || made == experts.dst.Buffer || gate.dst != experts.dst.Slice(routed, shared.out) {
+		return false
+	}
+	route.gate, experts.gate = logit, gate
+	return true
 }
 
 // fusible reports whether the kernel of op, which has one row, can also compute prior, or what is

@@ -40,7 +40,8 @@ type (
 func (o *product) nvidia(n *nvidia) {
 	if w, ok := narrowFloats(o); ok {
 		a := nvidiaRouteArgs{n: uint32(w.in), experts: uint32(w.out), rows: uint32(o.dst.Rows), xStride: uint32(o.x.Stride), logitsStride: uint32(o.dst.Stride)}
-		n.routeLogits(o.name(), Binding{Buffer: w.buffer}, at(o.x), into(o.dst), &a)
+		router, logits := Binding{Buffer: w.buffer}, into(o.dst)
+		n.routeLogits(o.name(), router, router, at(o.x), logits, logits, &a)
 		return
 	}
 	if !slices.ContainsFunc(o.weights, isPacked) {

@@ -102,11 +102,15 @@ type (
 		dst, x       compute.Tensor
 		router, bias compute.Weight
 		shape        compute.RouteShape
+		// gate is the product of the same rows with the gate of the shared experts if the kernel of
+		// the logits computes it too.
+		gate *product
 	}
 	gatedExperts struct {
 		fusion
 		dst, x, routing compute.Tensor
 		experts         compute.Experts
+		gate            *gating // of the shared experts' results if the kernel also multiplies by it
 	}
 	expertsAdd struct {
 		fusion

@@ -1,5 +1,7 @@
 // Routing. Every kernel sums a logit in the same order: lane i of a warp adds the products of
-// columns 4i to 4i+3 of every 128, and then the lanes are added as in warp_sum.
+// columns 4i to 4i+3 of every 128, and then the lanes are added as in warp_sum. If shared experts
+// have a gate, its logit is computed like that of one more expert. It has weights and a result of
+// its own.
 #include "choose.h"
 
 // read_part returns values i to i+3 of a row of n values. Values past the end are 0.
@@ -9,31 +11,54 @@ __device__ inline float4 read_part(const float* p, uint i, uint n) {
 }
 
 // sum_lanes is warp_sum for N values. Lane i receives the sums of values i*N/32 to (i+1)*N/32-1, or
-// of value i*N/32 if N is less than 32.
-template <int N>
-__device__ inline void sum_lanes(float (&v)[N]) {
-    uint lane = threadIdx.x % 32;
-    UNROLL for (int m = 16, n = N / 2; m > 0; m /= 2, n /= 2) {
-        UNROLL for (int i = 0; i < (n > 0 ? n : 1); i++) {
-            if (n > 0) {
-                bool upper = (lane & m) != 0;
-                float own = upper ? v[i + n] : v[i], other = upper ? v[i] : v[i + n];
-                v[i] = own + __shfl_xor_sync(~0u, other, m);
-            } else {
-                v[i] += __shfl_xor_sync(~0u, v[i], m);
-            }
+// of value i*N/32 if N is less than 32. M lanes are left to be added.
+template <int N, int M = 16>
+__device__ inline void sum_lanes(float* v) {
+    if constexpr (M > 0) {
+        enum { half = N / 2 };
+        bool upper = (threadIdx.x & M) != 0;
+        if constexpr (half == 0) v[0] += __shfl_xor_sync(~0u, v[0], M);
+        UNROLL for (int i = 0; i < half; i++) {
+            float own = upper ? v[i + half] : v[i], other = upper ? v[i] : v[i + half];
+            v[i] = own + __shfl_xor_sync(~0u, other, M);
         }
+        sum_lanes<half, M / 2>(v);
     }
 }
 
-// route_logits computes the logits of E experts for R rows in each warp, W warps per threadgroup.
-// Grid: (experts / (E·W), rows / R).
-template <int R, int E, int W>
-__device__ inline void route_logits(const float* router, const float* x, float* logits, const RouteArgs& args) {
-    uint lane = threadIdx.x % 32, expert = (blockIdx.x * W + threadIdx.x / 32) * E, row = blockIdx.y * R, n = args.n;
-    if (expert >= args.experts) return;
+// weights_of returns the row of the router for an expert, or that of the gate for the number after
+// the last one.
+__device__ inline const float* weights_of(uint expert, const float* router, const float* gate, uint n, uint experts) {
+    return expert == experts ? gate : router + ulong(min(expert, experts - 1)) * n;
+}
+
+// Factors are four columns of E rows of the router and of R rows of activations.
+template <int R, int E>
+struct Factors {
+    float4 w[E], x[R];
+
+    template <class Read>
+    __device__ void read(const float* const (&router)[E], const float* const (&rows)[R], uint at, Read read) {
+        UNROLL for (int e = 0; e < E; e++) w[e] = read(router[e], at);
+        UNROLL for (int r = 0; r < R; r++) x[r] = read(rows[r], at);
+    }
+    __device__ void add_to(float (&sums)[R * E]) const {
+        UNROLL for (int r = 0; r < R; r++) {
+            UNROLL for (int e = 0; e < E; e++) {
+                float& sum = sums[r * E + e];
+                sum = fmaf(w[e].w, x[r].w, fmaf(w[e].z, x[r].z, fmaf(w[e].y, x[r].y, fmaf(w[e].x, x[r].x, sum))));
+            }
+        }
+    }
+};
+
+// route_logits computes the logits of E experts from the given one on, for R rows. A warp calls it.
+// With ahead, it reads the next columns before it uses those before.
+template <int R, int E, bool ahead>
+__device__ inline void route_logits(const float* router, const float* gate, const float* x, float* logits, float* gates, uint expert, uint row, const RouteArgs& args) {
+    uint lane = threadIdx.x % 32, n = args.n, count = args.experts + args.gated;
     const float* w[E];
-    UNROLL for (int e = 0; e < E; e++) w[e] = router + ulong(min(expert + e, args.experts - 1)) * n;
+    UNROLL for (int e = 0; e < E; e++) w[e] = weights_of(min(expert + e, count - 1), router, gate, n, args.experts);
     UNROLL for (int e = 0; e < E; e++) prefetch(w[e], 4 * n, lane, 32);
     wait_for_previous();
     const float* rows[R];
@@ -41,38 +66,55 @@ __device__ inline void route_logits(const float* router, const float* x, float* 
     float sums[R * E];
     UNROLL for (int i = 0; i < R * E; i++) sums[i] = 0;
     auto add = [&](auto read) {
+        uint rounds = (n + 127) / 128;
+        if constexpr (ahead) {
+            Factors<R, E> factors[2];
+            factors[0].read(w, rows, 4 * lane, read);
+            for (uint i = 0; i < rounds; i += 2) {
+                factors[1].read(w, rows, 4 * lane + 128 * min(i + 1, rounds - 1), read);
+                factors[0].add_to(sums);
+                if (i + 1 == rounds) break;
+                factors[0].read(w, rows, 4 * lane + 128 * min(i + 2, rounds - 1), read);
+                factors[1].add_to(sums);
+            }
+        } else {
 #pragma unroll 4
-        for (uint at = 4 * lane; at - 4 * lane < n; at += 128) {
-            float4 a[E], b[R];
-            UNROLL for (int e = 0; e < E; e++) a[e] = read(w[e], at);
-            UNROLL for (int r = 0; r < R; r++) b[r] = read(rows[r], at);
-            UNROLL for (int r = 0; r < R; r++) {
-                UNROLL for (int e = 0; e < E; e++) {
-                    float& sum = sums[r * E + e];
-                    sum = fmaf(a[e].w, b[r].w, fmaf(a[e].z, b[r].z, fmaf(a[e].y, b[r].y, fmaf(a[e].x, b[r].x, sum))));
-                }
+            for (uint i = 0; i < rounds; i++) {
+                Factors<R, E> factors;
+                factors.read(w, rows, 4 * lane + 128 * i, read);
+                factors.add_to(sums);
             }
         }
     };
     if (n % 128 == 0 && args.x_stride % 4 == 0 && ulong(x) % 16 == 0) add([](const float* p, uint i) { return *(const float4*)(p + i); });
     else add([&](const float* p, uint i) { return read_part(p, i, n); });
-    sum_lanes(sums);
+    sum_lanes<R * E>(sums);
     enum { each = R * E / 32, all = R * E };
     UNROLL for (int i = 0; i < (each > 0 ? each : 1); i++) {
         uint value = each > 0 ? lane * each + i : lane * all / 32, r = value / E, e = value % E;
         bool writes = each > 0 || lane % (32 / (each > 0 ? 32 : all)) == 0;
-        if (writes && row + r < args.rows && expert + e < args.experts) logits[ulong(row + r) * args.logits_stride + expert + e] = sums[i];
+        if (!writes || row + r >= args.rows || expert + e >= count) continue;
+        if (expert + e == args.experts) gates[ulong(row + r) * args.gate_stride] = sums[i];
+        else logits[ulong(row + r) * args.logits_stride + expert + e] = sums[i];
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) route_one(const float* router, const float* x, float* logits, RouteArgs args) {
-    route_logits<1, 1, 1>(router, x, logits, args);
+// route_one takes a row and an expert per warp, and route_few four of each. Grid: ((experts +
+// gated) / experts of a threadgroup, rows / rows of a threadgroup).
+extern "C" __global__ void __launch_bounds__(32) route_one(const float* router, const float* gate, const float* x, float* logits, float* gates, RouteArgs args) {
+    route_logits<1, 1, false>(router, gate, x, logits, gates, blockIdx.x, blockIdx.y, args);
 }
-extern "C" __global__ void __launch_bounds__(64) route_few(const float* router, const float* x, float* logits, RouteArgs args) {
-    route_logits<4, 4, 2>(router, x, logits, args);
+extern "C" __global__ void __launch_bounds__(64) route_few(const float* router, const float* gate, const float* x, float* logits, float* gates, RouteArgs args) {
+    uint expert = (blockIdx.x * 2 + threadIdx.x / 32) * 4;
+    if (expert < args.experts + args.gated) route_logits<4, 4, false>(router, gate, x, logits, gates, expert, 4 * blockIdx.y, args);
 }
-extern "C" __global__ void __launch_bounds__(128) route_many(const float* router, const float* x, float* logits, RouteArgs args) {
-    route_logits<8, 8, 4>(router, x, logits, args);
+
+// route_many takes 16 rows and 32 experts, eight of each per warp. The first threadgroup of rows
+// then computes their gates. Grid: (experts / 32, rows / 16).
+extern "C" __global__ void __launch_bounds__(256) route_many(const float* router, const float* gate, const float* x, float* logits, float* gates, RouteArgs args) {
+    uint warp = threadIdx.x / 32, expert = 32 * blockIdx.x + warp % 4 * 8, row = 16 * blockIdx.y;
+    if (expert < args.experts) route_logits<8, 8, true>(router, gate, x, logits, gates, expert, row + warp / 4 * 8, args);
+    if (blockIdx.x == 0 && args.gated != 0) route_logits<2, 1, false>(router, gate, x, logits, gates, args.experts, row + 2 * warp, args);
 }
 
 // choose_rows chooses the experts of rows by their logits. A warp takes a row. Shared memory has
@@ -94,17 +136,20 @@ struct NormRouteArgs {
     uint normed_stride;
     float eps;
     uint quantised;  // 1 if the normalised rows are also written as activations
+    uint gated;      // as in RouteArgs
+    uint gate_stride;
 };
 
 // norm_route is row_route for some rows, of which a threadgroup takes R. Shared memory has their
-// normalised values. Grid: (experts / 8, rows / R), 256 threads.
+// normalised values. Grid: ((experts + gated) / 8, rows / R), 256 threads.
 template <int R>
-__device__ inline void norm_route(const float* router, const float* x, const float* gain, float* normed, uchar* packed, float* logits, const NormRouteArgs& args) {
+__device__ inline void norm_route(const float* router, const float* gate, const float* x, const float* gain, float* normed, uchar* packed, float* logits, float* gates,
+                                  const NormRouteArgs& args) {
     enum { early = 16 };
     extern __shared__ float shared[];
     __shared__ float sums[R][8];
     uint n = args.n, lane = threadIdx.x % 32, warp = threadIdx.x / 32, e = blockIdx.x * 8 + warp, first = blockIdx.y * R;
-    router += ulong(min(e, args.experts - 1)) * n;
+    router = weights_of(min(e, args.experts + args.gated - 1), router, gate, n, args.experts);
     float4 w[early];
     UNROLL for (uint u = 0; u < early; u++) {
         uint at = 4 * lane + 128 * u;
@@ -146,13 +191,15 @@ __device__ inline void norm_route(const float* router, const float* x, const flo
     for (uint at = 4 * lane + 128 * early; at < n; at += 128) add(*(const float4*)(router + at), at);
     UNROLL for (uint r = 0; r < R; r++) {
         float v = warp_sum(sum[r]);
-        if (lane == 0 && e < args.experts && first + r < args.rows) logits[ulong(first + r) * args.experts + e] = v;
+        if (lane > 0 || e >= args.experts + args.gated || first + r >= args.rows) continue;
+        if (e == args.experts) gates[ulong(first + r) * args.gate_stride] = v;
+        else logits[ulong(first + r) * args.experts + e] = v;
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) norm_route_2(const float* router, const float* x, const float* gain, float* normed, uchar* packed, float* logits,
-                                                                  NormRouteArgs args) {
-    norm_route<2>(router, x, gain, normed, packed, logits, args);
+extern "C" __global__ void __launch_bounds__(256, 2) norm_route_2(const float* router, const float* gate, const float* x, const float* gain, float* normed, uchar* packed,
+                                                                  float* logits, float* gates, NormRouteArgs args) {
+    norm_route<2>(router, gate, x, gain, normed, packed, logits, gates, args);
 }
 
 struct RowRouteArgs {
@@ -160,19 +207,20 @@ struct RowRouteArgs {
     uint experts;
     uint norm_threads;
     float eps;
+    uint gated;  // as in RouteArgs
 };
 
 // row_route computes the RMSNorm of one row, and the logits of the result. The kernels of the
 // experts choose by these logits. Each threadgroup normalises the row x and computes the logits of
 // eight experts. It reads the first columns of the router while the previous kernel still runs. The
 // first threadgroup writes the normalised row to normed, and quantised to packed. Shared memory has
-// the normalised row. Grid: experts / 8, 256 threads.
-extern "C" __global__ void __launch_bounds__(256) row_route(const float* router, const float* x, const float* gain, float* normed, uchar* packed, float* logits,
-                                                            RowRouteArgs args) {
+// the normalised row. Grid: (experts + gated) / 8, 256 threads.
+extern "C" __global__ void __launch_bounds__(256) row_route(const float* router, const float* gate, const float* x, const float* gain, float* normed, uchar* packed,
+                                                            float* logits, float* gates, RowRouteArgs args) {
     enum { early = 16 };
     extern __shared__ float row[];
     uint n = args.n, lane = threadIdx.x % 32, e = blockIdx.x * 8 + threadIdx.x / 32;
-    router += ulong(min(e, args.experts - 1)) * n;
+    router = weights_of(min(e, args.experts + args.gated - 1), router, gate, n, args.experts);
     float4 w[early];
     UNROLL for (uint u = 0; u < early; u++) {
         uint at = 4 * lane + 128 * u;
@@ -197,7 +245,8 @@ extern "C" __global__ void __launch_bounds__(256) row_route(const float* router,
     }
     for (uint at = 4 * lane + 128 * early; at < n; at += 128) add(*(const float4*)(router + at), at);
     sum = warp_sum(sum);
-    if (lane == 0 && e < args.experts) logits[e] = sum;
+    if (lane > 0 || e >= args.experts + args.gated) return;
+    (e == args.experts ? gates : logits + e)[0] = sum;
 }
 
 // row_choose chooses the experts of one row by the logits of row_route. Shared memory has two

@@ -9,6 +9,8 @@ struct RouteArgs {
     uint x_stride;
     uint dst_stride;
     uint logits_stride; // of route_few and route_many
+    uint gated;     // 1 if the kernel of the logits also computes the gate of the shared experts
+    uint gate_stride;
     uint sigmoid;   // 1 for sigmoid, 0 for softmax
     uint normalise;
     uint biased;    // 1 if a bias is added to the probabilities for the choice, 2 if it is added to the logits

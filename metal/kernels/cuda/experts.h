@@ -82,6 +82,8 @@ struct ExpertsArgs {
     uint activation;      // compute.Activation
     uint biased;          // 1 if the products of the routed experts have biases
     uint quantised;       // 1 if gated_experts also writes its results as activations
+    uint gated;           // 1 if the results of the shared experts are multiplied by a gate
+    uint gate_stride;
 };
 
 // Choices are the choices that a threadgroup takes.
@@ -98,12 +100,16 @@ __device__ inline Choices listed(const uint* list, const ExpertTile* tiles) {
     return {list, t.first, t.count, t.expert};
 }
 
+// open returns the result of a shared expert after its gate, like sigmoid_gate of rows.metal.
+__device__ inline float open(float v, float gate) { return v / (1.0f + expf(-gate)); }
+
 // gated_experts writes act(gate·x, up·x) of choices to dst, where a row has its choices side by
-// side, and, for experts_down, quantised to packed.
+// side, and, for experts_down, quantised to packed. gates has a gate of the shared experts per row.
 // Grid: (tiles of rows of weights, tiles of choices).
 template <class W, class A, int teams>
 __device__ inline void gated_experts(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, const uint* list,
-                                     const ExpertTile* tiles, const float* gate_bias, const float* up_bias, float* dst, uchar* packed, const ExpertsArgs& args) {
+                                     const ExpertTile* tiles, const float* gate_bias, const float* up_bias, const float* gates, float* dst, uchar* packed,
+                                     const ExpertsArgs& args) {
     enum { groups = A::groups / 2 };
     wait_for_previous(args.quantised == 0);
     Choices choices = listed(list, tiles);
@@ -122,6 +128,7 @@ __device__ inline void gated_experts(const uchar* gate, const uchar* up, const u
         uint choice = choices.at(c), row = choice / args.slots, slot = choice % args.slots;
         if (biased) g += gate_bias[choices.expert * out + o], u += up_bias[choices.expert * out + o];
         float v = activate(args.activation, g, u);
+        if (shared && args.gated != 0) v = open(v, gates[ulong(row) * args.gate_stride]);
         dst[ulong(row) * args.dst_stride + slot * args.out + o] = v;
         if (args.quantised != 0) store_value(packed, slot * args.room + row, args.out / 32, o, v);
     });
@@ -197,8 +204,8 @@ struct RowGatedExpertsArgs {
 // memory holds what the warps stage, and two floats per expert. Grid: (groups of rows, choices).
 template <class W, class A>
 __device__ inline void row_gated_experts(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, const float* logits,
-                                         const float* bias, const float* gate_bias, const float* up_bias, const uchar* down, const uchar* shared_down, float* routing,
-                                         float* dst, const RowGatedExpertsArgs& args) {
+                                         const float* bias, const float* gate_bias, const float* up_bias, const uchar* down, const uchar* shared_down,
+                                         const float* shared_gates, float* routing, float* dst, const RowGatedExpertsArgs& args) {
     extern __shared__ uint4 shared[];
     __shared__ float choices[2 * max_used];
     __shared__ Parts<1> parts[2];
@@ -236,7 +243,8 @@ __device__ inline void row_gated_experts(const uchar* gate, const uchar* up, con
     if (threadIdx.x >= group_rows || o >= out) return;
     float g = parts[0].sum(0, threadIdx.x), u = parts[1].sum(0, threadIdx.x);
     if (args.biased != 0 && routed) g += gate_bias[expert * out + o], u += up_bias[expert * out + o];
-    dst[k * args.out + o] = activate(args.activation, g, u);
+    float v = activate(args.activation, g, u);
+    dst[k * args.out + o] = !routed && args.route.gated != 0 ? open(v, *shared_gates) : v;
 }
 
 struct RowExpertsArgs {

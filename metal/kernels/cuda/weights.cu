@@ -27,8 +27,8 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
 #define GATED_EXPERTS(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, \
                                                             const float* routing, const uint* list, const ExpertTile* tiles, const float* gate_bias, \
-                                                            const float* up_bias, float* dst, uchar* packed, ExpertsArgs args) { \
-        gated_experts<WEIGHT, A, teams>(gate, up, shared_gate, shared_up, x, list, tiles, gate_bias, up_bias, dst, packed, args); \
+                                                            const float* up_bias, const float* gates, float* dst, uchar* packed, ExpertsArgs args) { \
+        gated_experts<WEIGHT, A, teams>(gate, up, shared_gate, shared_up, x, list, tiles, gate_bias, up_bias, gates, dst, packed, args); \
     }
 #define EXPERTS_DOWN(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* down, const uchar* shared_down, const uchar* h, const uchar* shared_h, \
@@ -51,8 +51,8 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
 #define ROW_GATED_EXPERTS(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, \
                                                             const float* logits, const float* bias, const float* gate_bias, const float* up_bias, const uchar* down, const uchar* shared_down, \
-                                                            float* routing, float* dst, RowGatedExpertsArgs args) { \
-        row_gated_experts<WEIGHT, A>(gate, up, shared_gate, shared_up, x, logits, bias, gate_bias, up_bias, down, shared_down, routing, dst, args); \
+                                                            const float* shared_gates, float* routing, float* dst, RowGatedExpertsArgs args) { \
+        row_gated_experts<WEIGHT, A>(gate, up, shared_gate, shared_up, x, logits, bias, gate_bias, up_bias, down, shared_down, shared_gates, routing, dst, args); \
     }
 // teams is the maximum number of choices: one team takes each.
 #define ROW_EXPERTS(name, A, teams, min_blocks) \
