@@ -26,6 +26,7 @@ var kernelArguments = map[string]any{
 	"activations.h LatentArgs": latentArgs{}, "activations.h LatentsArgs": nvidiaLatentsArgs{}, "activations.h NormArgs": normArgs{},
 	"activations.h QuantiseArgs": quantiseArgs{}, "activations.h RotateArgs": rotateArgs{}, "attend.h AttentionArgs": nvidiaAttentionArgs{},
 	"choose.h RouteArgs": nvidiaRouteArgs{}, "choose.cu RowRouteArgs": rowRouteArgs{}, "choose.cu NormRouteArgs": normRouteArgs{}, "store.cu RopeStoreArgs": ropeStoreArgs{},
+	"recurrence.cu ConvolveArgs": convolveStepArgs{}, "recurrence.cu DeltaArgs": deltaArgs{}, "recurrence.cu HeadNormArgs": headNormArgs{},
 	"experts.h ExpertsArgs": packedExpertsArgs{}, "experts.h GroupArgs": choicesArgs{}, "experts.h RowExpertsArgs": rowExpertsArgs{},
 	"experts.h RowGatedExpertsArgs": rowGatedArgs{}, "experts.h WeighArgs": weighChoicesArgs{}, "pack.h EmbedArgs": packedArgs{}, "pack.h PackArgs": packArgs{},
 	"product.h GatedArgs": packedGatedArgs{}, "product.h ProductArgs": packedProductArgs{}, "product.h RowArgs": rowArgs{}, "product.h RowGatedArgs": rowGatedProductArgs{},

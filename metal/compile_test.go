@@ -177,6 +177,6 @@ func TestKernelsOfStatesAreCompiledWhenNeeded(t *testing.T) {
 		_, err := be.States(shape)
 		require.NoError(t, err)
 	}
-	require.ElementsMatch(t, []string{"recurrence.metal", "recurrence_chunks.metal", "states.metal"}, files())
+	require.ElementsMatch(t, []string{"recurrence.metal", "recurrence_chunks.metal", "states.metal", "recurrence.cu"}, files())
 	require.NoError(t, be.Close())
 }

@@ -21,6 +21,7 @@ type nvidia struct {
 	nvidiaAttention
 	nvidiaExperts
 	nvidiaRows
+	nvidiaStates
 }
 
 // tileLimits are the minimum numbers of rows of activations and of threadgroups for which a tile is

@@ -57,6 +57,11 @@ func (n *nvidia) fuse(operations []call) []call {
 			operations = slices.Delete(operations, i+2, i+4)
 		}
 	}
+	for i := 0; i+1 < len(operations); i++ {
+		if n.normsDelta(operations[i].operation, operations[i+1].operation) {
+			operations = slices.Delete(operations, i+1, i+2)
+		}
+	}
 	for i := 1; i < len(operations); i++ {
 		prior, op := operations[i-1].operation, operations[i].operation
 		switch {
@@ -158,7 +163,17 @@ func (n *nvidia) readsQuantised(prior, op operation) bool {
 		if !packed || partsOf(w.kind) > 1 {
 			return false
 		}
-		if op.dst.Rows == 1 || op.dst.Rows > maxQuantising {
+		if op.dst.Rows > maxQuantising {
+			return false
+		}
+		_, makesRow := n.rowKernel(op.dst, w)
+		switch prior := prior.(type) {
+		case *deltaRule:
+			return !makesRow && prior.norm != nil && same(prior.dst, op.x) && prior.dst.Cols == w.in
+		case *gatedNorm:
+			return !makesRow && n.normsHeads(prior) && same(prior.dst, op.x) && prior.dst.Cols == w.in
+		}
+		if op.dst.Rows == 1 {
 			return false
 		}
 		switch prior := prior.(type) {

@@ -93,7 +93,7 @@ func (b *Backend) Prepare(p compute.Plan) error {
 		}
 	}
 	if made.states {
-		return b.prepare(b.kernels.sources(stateFiles, ""))
+		return b.prepare(b.recorder.stateSources())
 	}
 	return nil
 }

@@ -15,10 +15,12 @@ type (
 		layer   int
 	}
 	deltaRule struct {
+		fusion
 		dst, qkv, gates compute.Tensor
 		delta           compute.Delta
 		states          *states
 		layer           int
+		norm            *gatedNorm // of the result if the kernel computes it too
 	}
 	scan struct {
 		dst, xbc, dt compute.Tensor
@@ -27,6 +29,7 @@ type (
 		layer        int
 	}
 	gatedNorm struct {
+		fusion
 		dst, x, gate compute.Tensor
 		norm         compute.GatedNorm
 	}
@@ -49,7 +52,7 @@ func (c *collector) Convolve(dst, x compute.Tensor, w, bias compute.Weight, st c
 }
 
 func (c *collector) DeltaNet(dst, qkv, gates compute.Tensor, d compute.Delta, st compute.States, layer int) {
-	collect(c, &c.deltaRules, deltaRule{dst, qkv, gates, d, st.(*states), layer})
+	collect(c, &c.deltaRules, deltaRule{dst: dst, qkv: qkv, gates: gates, delta: d, states: st.(*states), layer: layer})
 }
 
 func (c *collector) Scan(dst, xbc, dt compute.Tensor, sc compute.Scan, st compute.States, layer int) {
@@ -57,7 +60,7 @@ func (c *collector) Scan(dst, xbc, dt compute.Tensor, sc compute.Scan, st comput
 }
 
 func (c *collector) GatedNorm(dst, x, gate compute.Tensor, n compute.GatedNorm) {
-	collect(c, &c.gatedNorms, gatedNorm{dst, x, gate, n})
+	collect(c, &c.gatedNorms, gatedNorm{dst: dst, x: x, gate: gate, norm: n})
 }
 
 // stateKernels are the pipelines of these operations.
@@ -162,11 +165,16 @@ type recurrence struct {
 }
 
 func (o *deltaRule) portable(p *portable) {
+	r := o.recurrence(p)
+	p.recur(&r)
+}
+
+func (o *deltaRule) recurrence(p *portable) recurrence {
 	d, keys := &o.delta, o.delta.KeyHeads*o.states.shape.KeyDim
-	p.recur(&recurrence{
+	return recurrence{
 		kernels: &p.kernels.states.delta, dst: o.dst, in: o.qkv, gates: o.gates, decay: d.Decay, bias: d.Bias, skip: d.Bias, // skip is bound, but not used
 		keys: keys, values: 2 * keys, keyHeads: d.KeyHeads, grouped: d.Grouped, eps: d.Eps, states: o.states, layer: o.layer,
-	})
+	}
 }
 
 func (o *scan) portable(p *portable) {
@@ -195,16 +203,21 @@ func (r *recurrence) args() recurrenceArgs {
 // recur records the chunks of prompts, in parts for which scratch memory has room, and then the
 // generated rows.
 func (p *portable) recur(r *recurrence) {
-	lists, each := p.listStates(), chunkValues*r.states.shape.Heads
+	lists := p.listStates()
+	p.recurPrompts(r, lists)
+	if lists.generated.count > 0 {
+		p.recurRows(r, lists)
+	}
+}
+
+func (p *portable) recurPrompts(r *recurrence, lists *stateLists) {
+	each := chunkValues * r.states.shape.Heads
 	room := (p.scratch.bytes/4 - aligned) / each
 	if room == 0 {
 		p.fail(fmt.Errorf("compute a chunk of a prompt: it needs %d bytes of scratch memory, but only %d are allocated", 4*each, p.scratch.bytes))
 		return
 	}
 	parts(0, lists.chunked, room, func(from, to int) { p.recurChunks(r, from, to) })
-	if lists.generated.count > 0 {
-		p.recurRows(r, lists)
-	}
 }
 
 // recurChunks records the chunks [from, to) of the step.

@@ -26,6 +26,10 @@ type recorder interface {
 	makePages(t gguf.Type) error
 	// pageSources returns the sources of these kernels.
 	pageSources(t gguf.Type) ([]Source, error)
+	// makeStates makes the pipelines of all kernels for recurrent states.
+	makeStates() error
+	// stateSources returns the sources of these kernels.
+	stateSources() ([]Source, error)
 	// sizes returns the memory that load needs.
 	sizes(w *weight) weightSizes
 	// reserveActivations makes room for the quantised rows of a step's buffer. No step may be in
@@ -84,6 +88,10 @@ func (p *portable) sources(t gguf.Type) ([]Source, error) {
 func (p *portable) makePages(gguf.Type) error { return nil }
 
 func (p *portable) pageSources(gguf.Type) ([]Source, error) { return nil, nil }
+
+func (p *portable) makeStates() error { return p.kernels.forStates() }
+
+func (p *portable) stateSources() ([]Source, error) { return p.kernels.sources(stateFiles, "") }
 
 func (p *portable) sizes(w *weight) weightSizes {
 	rows, limit := scratchRows, maxScratch

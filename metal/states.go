@@ -24,7 +24,7 @@ func (b *Backend) States(shape compute.StateShape) (compute.States, error) {
 	s := &states{shape: shape}
 	err := b.makeStates(s)
 	if err == nil {
-		err = b.kernels.forStates()
+		err = b.recorder.makeStates()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make the states of %d sequences: %w", shape.Slots, err)

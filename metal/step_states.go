@@ -14,6 +14,8 @@ type stateLists struct {
 	parts     []partRun // the results of runsOf
 	// rereads reports whether an entry of generated reads the log of a slot to which it writes.
 	rereads bool
+	// single reports whether each entry of generated is one row, without drafts now or before.
+	single bool
 }
 
 // stateList is a list of StateSlot in kernels/states.h.
@@ -56,7 +58,7 @@ func (s *step) listStates() *stateLists {
 	if l.made {
 		return l
 	}
-	*l = stateLists{made: true, prompts: l.prompts[:0], parts: l.parts[:0]}
+	*l = stateLists{made: true, single: true, prompts: l.prompts[:0], parts: l.parts[:0]}
 	for i := range s.batch.Seqs {
 		seq := &s.batch.Seqs[i]
 		l.convolved.count += (seq.Rows + convolveRows - 1) / convolveRows
@@ -95,6 +97,7 @@ func (s *step) listStates() *stateLists {
 			slot.write(generated)
 			generated = generated[stateSlotInts:]
 			l.rereads = l.rereads || slot.from == slot.to && slot.accepted > 0 && slot.drafts > 0
+			l.single = l.single && slot.rows == 1 && slot.drafts == 0 && slot.accepted == 0
 		}
 		row += seq.Rows
 	}

@@ -65,11 +65,10 @@ __device__ inline void write_four(float* p, float4 v) {
     else p[0] = v.x, p[1] = v.y, p[2] = v.z, p[3] = v.w;
 }
 
+__device__ inline float4 plus_four(float4 a, float4 b) { return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
+
 // add_four adds to four neighbouring values.
-__device__ inline void add_four(float* p, float4 v) {
-    float4 to = read_four(p);
-    write_four(p, make_float4(to.x + v.x, to.y + v.y, to.z + v.z, to.w + v.w));
-}
+__device__ inline void add_four(float* p, float4 v) { write_four(p, plus_four(read_four(p), v)); }
 
 // Slot is a row's entry in the slot mapping, as in pages.h.
 struct Slot {
