@@ -78,7 +78,7 @@ var nvidiaConstants = func() map[string]any {
 	all := map[string]any{
 		"GROUP_ROWS": groupRows, "COLUMN_BYTES": columnBytes, "SPLIT_KEYS": nvidiaSplitKeys, "PART_HEADER": partHeader,
 		"ATTENTION_PAIRS": attentionPairs, "ATTENTION_WARPS": attentionWarps, "LATENT_THREADS": latentThreads, "MAX_USED": maxUsedExperts,
-		"ALL_STRANDS": strands, "STATE_DIM": stateDim, "ROW_THREADS": rowProductThreads, "TILE_BLOCKS": tileBlocks, "TILE_STAGES": tileStages,
+		"ALL_STRANDS": strands, "CHAINED_NORMS": chainedNorms, "STATE_DIM": stateDim, "ROW_THREADS": rowProductThreads, "TILE_BLOCKS": tileBlocks, "TILE_STAGES": tileStages,
 	}
 	for t, size := range packedSizes {
 		all[t.String()+"_SIZES"] = fmt.Sprintf("parts = %d, per = %d, header = %d, unit = %d, source_block = %d, source_bytes = %d",

@@ -41,6 +41,11 @@ func (n *nvidia) record(operations []call) {
 	operations = n.fuse(operations)
 	for i := 0; i < len(operations); i++ {
 		n.splitNext = n.splitNext || operations[i].splitBefore
+		if chain := n.chainOf(operations[i:]); chain.operations > 0 {
+			n.normChain(&chain)
+			i += chain.operations - 1
+			continue
+		}
 		if op, ok := operations[i].operation.(nvidiaOperation); ok {
 			op.nvidia(n)
 		} else {

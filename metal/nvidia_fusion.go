@@ -16,10 +16,14 @@ import (
 //
 // For up to fewRouted rows and fewLogits logits, the kernel of the logits computes the RMSNorm too.
 //
-// For some rows, GatedMatMul, Attention and GatedExperts also write their result quantised, if the
-// next operation multiplies it. Their kernels call start_next only when they have computed it:
-// threadgroups of a product that start earlier take the multiprocessors that happen to be free, so
-// that some compute several of them and others none.
+// For any number of rows, the kernel of the logits also computes the gate of the shared experts,
+// and GatedExperts multiplies by it, so that ExpertsAdd follows GatedExperts. DeltaNet on generated
+// rows also computes the GatedNorm after it.
+//
+// For some rows, GatedMatMul, Attention, GatedExperts, DeltaNet, GatedNorm and Gate also write
+// their result quantised, if the next operation multiplies it. Kernels that compute for long call
+// start_next only when they have computed it: threadgroups of a product that start earlier take the
+// multiprocessors that happen to be free, so that some compute several of them and others none.
 //
 // fuse decides this for the operations of a step, before they are recorded.
 
@@ -34,7 +38,8 @@ const (
 	maxFusedJoin = 1 << 12
 	// maxQuantising is the maximum number of rows of which a kernel also writes its result
 	// quantised. A separate kernel takes a smaller share of the time of more rows, and writes more
-	// bytes at once. For one row it is faster, too (docs/notes/nvidia.md).
+	// bytes at once. For one row it is faster, too, except after DeltaNet, GatedNorm and Gate
+	// (docs/notes/nvidia.md).
 	maxQuantising = 512
 )
 
@@ -136,6 +141,9 @@ func (n *nvidia) fusible(prior, op operation) bool {
 		if !ok || !plain || !computesRoute(w, op.shape) {
 			return false
 		}
+		if op.gate != nil && op.gate.dst.Buffer == norm.src.Buffer { // some threadgroups still read src
+			return false
+		}
 		return n.normInProduct(norm, op.dst, op.x, w.in) || n.normInRouting(norm, op.x, w.in, op.shape.Experts)
 	case *gatedExperts:
 		w, packed := op.experts.Gate.(*packedWeight)
@@ -172,6 +180,8 @@ func (n *nvidia) readsQuantised(prior, op operation) bool {
 			return !makesRow && prior.norm != nil && same(prior.dst, op.x) && prior.dst.Cols == w.in
 		case *gatedNorm:
 			return !makesRow && n.normsHeads(prior) && same(prior.dst, op.x) && prior.dst.Cols == w.in
+		case *gating:
+			return !makesRow && same(prior.dst, op.x) && prior.dst.Cols == w.in && prior.gate.Cols == w.in
 		}
 		if op.dst.Rows == 1 {
 			return false

@@ -90,6 +90,128 @@ func (o *norm) nvidia(n *nvidia) {
 	}
 }
 
+// chainedNorms is the maximum number of norms of kernel norm_chain.
+const chainedNorms = 3
+
+// chain is RMSNorms of the same rows that one kernel computes, and a factor of one of the results.
+type chain struct {
+	norms      [chainedNorms]*norm
+	count      int
+	related    bool   // a norm reads what another one writes, or both write the same rows, or one writes what another one reads
+	carried    uint32 // bit i is 1 if norm i reads the result of the one before
+	scaled     int    // the number of the norm after which its dst is multiplied by scale, from 1; 0 for none
+	scale      float32
+	operations int // number of operations; 0 if the kernel does not compute the first ones
+}
+
+// chainArgs is ChainArgs of activations.h.
+type chainArgs struct {
+	cols, count, apart    uint32
+	srcStride, dstStride  [chainedNorms]uint32
+	carried, adds, scaled uint32
+	scale, eps            float32
+	quantised             uint32
+}
+
+// chainOf returns the norms at the beginning of some operations that one kernel computes, and the
+// Affine of one of their results.
+func (n *nvidia) chainOf(operations []call) (c chain) {
+	taken := 0
+	for ; taken < len(operations) && (taken == 0 || !operations[taken].splitBefore); taken++ {
+		if o, ok := operations[taken].operation.(*norm); ok && c.count < chainedNorms && n.chains(&c, o) {
+			c.norms[c.count] = o
+			c.count++
+			continue
+		}
+		o, ok := operations[taken].operation.(*affine)
+		if !ok || c.count == 0 || c.scaled > 0 || o.bias != nil || o.scale == 0 || o.t != c.norms[c.count-1].dst {
+			break
+		}
+		c.scaled, c.scale = c.count, o.scale
+	}
+	if taken > 1 {
+		c.operations = taken
+	}
+	return c
+}
+
+// chains reports whether a norm can follow those of c, and notes how it is related to them. A
+// thread has the same columns of a row in all norms, so rows in the same buffer must be the same.
+// The kernel reads rows before all norms, except that a norm can follow the one that makes its
+// rows.
+func (n *nvidia) chains(c *chain, o *norm) bool {
+	cols := weightOf(o.gain).in
+	made := quantisedRows(o.dst, cols, 1)
+	if o.continued || !n.normQuantises(o) || cols > maxFusedNorm || o.dst.Cols != cols || made.bytes() > n.activations.bytes || !sameOrApart(o.src, o.dst) {
+		return false
+	}
+	related, carried := c.related, uint32(0)
+	for i, before := range c.norms[:c.count] {
+		reads := before.dst.Buffer == o.src.Buffer
+		switch {
+		case before.eps != o.eps || before.dst.Cols != cols || before.dst.Rows != o.dst.Rows:
+			return false
+		case !sameOrApart(before.dst, o.src) || !sameOrApart(before.dst, o.dst) || !sameOrApart(before.src, o.dst):
+			return false
+		case reads && i < c.count-1, o.add && before.dst.Buffer == o.dst.Buffer:
+			return false
+		case reads:
+			carried = 1 << c.count
+		}
+		related = related || reads || before.dst.Buffer == o.dst.Buffer || before.src.Buffer == o.dst.Buffer
+	}
+	c.related, c.carried = related, c.carried|carried
+	return true
+}
+
+// sameOrApart reports whether two tensors have the same rows or different buffers.
+func sameOrApart(a, b compute.Tensor) bool {
+	return a.Buffer != b.Buffer || a.Offset == b.Offset && a.Stride == b.Stride
+}
+
+// normChain records a chain. The result of the last norm is also quantised, unless it changes
+// afterwards.
+func (n *nvidia) normChain(c *chain) {
+	first, last := c.norms[0], c.norms[c.count-1]
+	a := chainArgs{
+		cols: uint32(first.dst.Cols), count: uint32(c.count), apart: flag(!c.related), carried: c.carried, scaled: uint32(c.scaled), scale: c.scale, eps: first.eps,
+		quantised: flag(!last.add && c.scaled < c.count),
+	}
+	g := grid{x: first.dst.Rows, y: 1, simdgroups: normGroups(first.dst.Cols)}
+	if !c.related {
+		g.y = c.count
+	}
+	var src, gain, dst [chainedNorms]Binding
+	for i := range c.norms {
+		o := c.norms[min(i, c.count-1)]
+		src[i], gain[i], dst[i] = at(o.src), bind(o.gain, Binding{}), into(o.dst)
+		a.srcStride[i], a.dstStride[i] = uint32(o.src.Stride), uint32(o.dst.Stride)
+		if o.add && i < c.count {
+			a.adds |= 1 << i
+		}
+	}
+	record(n.step, "rms_norm", n.anyType.chain, g, &a, src[0], src[1], src[2], gain[0], gain[1], gain[2], dst[0], dst[1], dst[2], n.activations.read())
+	if a.quantised != 0 {
+		n.hold(quantisedRows(last.dst, last.dst.Cols, 1), 0)
+	}
+}
+
+// gateRowsArgs is GateArgs of activations.h.
+type gateRowsArgs struct{ blocks, rows, stride, gateStride uint32 }
+
+// nvidia records a Gate. If the next operation multiplies the result, the kernel quantises it.
+func (o *gating) nvidia(n *nvidia) {
+	made := quantisedRows(o.dst, o.dst.Cols, 1)
+	if !o.quantises || made.bytes() > n.activations.bytes {
+		o.portable(n.general)
+		return
+	}
+	blocks := o.dst.Cols / blockValues
+	a := gateRowsArgs{blocks: uint32(blocks), rows: uint32(o.dst.Rows), stride: uint32(o.dst.Stride), gateStride: uint32(o.gate.Stride)}
+	record(n.step, "sigmoid_gate", n.anyType.gate, perLane(4*blocks*o.dst.Rows, 1), &a, at(o.gate), into(o.dst), n.activations.read())
+	n.hold(quantisedRows(o.dst, o.dst.Cols, 1), 0)
+}
+
 // The argument structs of Latents in activations.h.
 type (
 	latentArgs struct {

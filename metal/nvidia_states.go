@@ -6,10 +6,11 @@ type nvidiaStates struct{ convolveStep, deltaStep, gatedNorm Pipeline }
 const (
 	// stateDim is the number of values of a key, and of a value, of a head that delta_step takes.
 	stateDim = 128
-	// mostDeltaRows is the maximum number of rows that delta_step takes. It also computes the norm,
-	// which saves a few rows a kernel. Only two of its threadgroups run on a multiprocessor, so for
-	// many rows the portable kernel reads matrices faster.
-	mostDeltaRows = 32
+	// maxDeltaRows is the maximum number of rows of a step, prompts included, for which delta_step
+	// is used. It also computes the norm. For few rows, this saves a kernel. Only two of its
+	// threadgroups run on a multiprocessor, so for many rows the portable kernel reads matrices
+	// faster.
+	maxDeltaRows = 32
 	// stateTaps is the number of rows of a convolution that convolve_step takes.
 	stateTaps = 4
 	// stateWarps is the number of simdgroups per threadgroup of delta_step.
@@ -29,14 +30,14 @@ type (
 	}
 )
 
-const stateFile = "recurrence.cu"
+const nvidiaStateFile = "recurrence.cu"
 
 func (n *nvidia) stateSources() ([]Source, error) {
 	general, err := n.general.stateSources()
 	if err != nil {
 		return nil, err
 	}
-	src, err := nvidiaSource(stateFile)
+	src, err := nvidiaSource(nvidiaStateFile)
 	return append(general, src), err
 }
 
@@ -44,7 +45,13 @@ func (n *nvidia) makeStates() error {
 	if err := n.general.makeStates(); err != nil || n.deltaStep != 0 {
 		return err
 	}
-	return makeFilePipelines(n.device, n.mode, stateFile, map[string]*Pipeline{"convolve_step": &n.convolveStep, "delta_step": &n.deltaStep, "gated_norm_quantise": &n.gatedNorm})
+	var made nvidiaStates
+	err := makeFilePipelines(n.device, n.mode, nvidiaStateFile,
+		map[string]*Pipeline{"convolve_step": &made.convolveStep, "delta_step": &made.deltaStep, "gated_norm_quantise": &made.gatedNorm})
+	if err == nil {
+		n.nvidiaStates = made
+	}
+	return err
 }
 
 // nvidia records a GatedNorm, unless the kernel of a DeltaNet computes it. If the next operation
@@ -69,7 +76,7 @@ func (n *nvidia) normsHeads(o *gatedNorm) bool {
 	return n.gatedNorm != 0 && o.norm.Dims == stateDim && !o.norm.GateFirst && weightOf(o.norm.Gain).in == stateDim
 }
 
-// nvidia records a Convolve. Of prompts and with drafts, a sequence has more than a row.
+// nvidia records a Convolve. It leaves steps with prompts or drafts to the portable kernel.
 func (o *convolution) nvidia(n *nvidia) {
 	const simdgroups = 4
 	shape, lists := &o.states.shape, n.listStates()
@@ -90,7 +97,7 @@ func (o *convolution) nvidia(n *nvidia) {
 // sequence, with matrices of the usual size.
 func (n *nvidia) stepsDelta(o *deltaRule) bool {
 	s := &o.states.shape
-	return s.KeyDim == stateDim && s.ValueDim == stateDim && n.listStates().single && o.dst.Rows <= mostDeltaRows
+	return s.KeyDim == stateDim && s.ValueDim == stateDim && n.listStates().single && o.dst.Rows <= maxDeltaRows
 }
 
 // normsDelta reports whether the kernel of a DeltaNet also computes the operation after it, a

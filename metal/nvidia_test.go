@@ -132,9 +132,26 @@ func TestNvidiaSharedKernels(t *testing.T) {
 		}, []string{"row_product"}},
 		{"another operation reads the row", func(s compute.Step) {
 			s.RMSNorm(x, h, gain, 1e-5)
+			s.SoftCap(x, 2)
+			s.MatMul(y, x, q40)
+		}, []string{"norm_quantise", "soft_cap", "row_product"}},
+		{"a norm and a factor share a kernel", func(s compute.Step) {
+			s.RMSNorm(x, h, gain, 1e-5)
 			s.Affine(x, 2, nil)
 			s.MatMul(y, x, q40)
-		}, []string{"norm_quantise", "affine", "row_product"}},
+		}, []string{"norm_chain", "row_product"}},
+		{"norms of sums share a kernel", func(s compute.Step) {
+			s.RMSNormAdd(y, x, gain, 1e-5)
+			s.RMSNormAdd(h, y, gain, 1e-5)
+			s.Affine(h, 2, nil)
+			s.RMSNorm(x, h, gain, 1e-5)
+			s.GatedMatMul(many, x, wide, wide, compute.SiLU)
+		}, []string{"norm_chain", "gated_product_1"}},
+		{"two sums to the same row", func(s compute.Step) {
+			s.RMSNormAdd(h, x, gain, 1e-5)
+			s.RMSNormAdd(h, y, gain, 1e-5)
+			s.MatMul(y, h, q40)
+		}, []string{"norm_quantise", "norm_quantise", "row_product"}},
 		{"a product of another row", func(s compute.Step) {
 			s.RMSNorm(x, h, gain, 1e-5)
 			s.MatMul(y, h, q40)
@@ -158,6 +175,86 @@ func TestNvidiaSharedKernels(t *testing.T) {
 	} {
 		s := be.Begin(modeltest.Batch([]int32{1}, 0))
 		c.op(s)
+		require.NoError(t, s.Run())
+		require.Equal(t, c.want, d.step, c.name)
+	}
+}
+
+// TestNvidiaLayers lists the kernels of operations of layers, by the number of rows. The rows are
+// generated ones of sequences, unless there is a prompt.
+func TestNvidiaLayers(t *testing.T) {
+	const n, dim, heads, experts, used, most = 256, 128, 2, 8, 2, 300
+	d := &recordOnly{}
+	be, err := metal.New(d, metal.Options{})
+	require.NoError(t, err)
+	weight := func(kind gguf.Type, shape ...int) compute.Weight {
+		values := 1
+		for _, length := range shape {
+			values *= length
+		}
+		w, err := be.Weight(gguf.Tensor{Name: "w", Type: kind, Shape: shape, Data: make([]byte, values/kind.BlockSize()*kind.BlockBytes())})
+		require.NoError(t, err)
+		return w
+	}
+	buffer := func(cols int) compute.Tensor {
+		b, err := be.Buffer(most, cols)
+		require.NoError(t, err)
+		return b
+	}
+	states, err := be.States(compute.StateShape{Layers: 1, Slots: most, ConvRows: 3, ConvCols: 3 * n, Heads: heads, KeyDim: dim, ValueDim: dim, Drafts: 1})
+	require.NoError(t, err)
+	x, h, in, qkv, gate, y := buffer(n), buffer(n), buffer(4*n), buffer(3*n), buffer(1), buffer(2*n)
+	routing, act, out := buffer(2*used), buffer((used+1)*n), weight(gguf.TypeQ40, n, n)
+	gain, vector, narrow := weight(gguf.TypeF32, n), weight(gguf.TypeF32, dim), weight(gguf.TypeF32, n, 1)
+	delta := compute.Delta{KeyHeads: heads, Decay: vector, Bias: vector}
+	matrices := weight(gguf.TypeQ40, n, n, experts)
+	e := compute.Experts{Gate: matrices, Up: matrices, Down: matrices, SharedGate: out, SharedUp: out, SharedDown: out}
+	recurrent := func(s compute.Step, rows int) {
+		o := x.Head(rows)
+		s.Convolve(qkv.Head(rows), in.Head(rows).Slice(0, 3*n), weight(gguf.TypeF32, 4*3*n), nil, states, 0)
+		s.DeltaNet(o, qkv.Head(rows), in.Head(rows).Slice(0, 2*heads), delta, states, 0)
+		s.GatedNorm(o, o, in.Head(rows).Slice(3*n, n), compute.GatedNorm{Gain: vector, Dims: dim})
+		s.MatMulAdd(h.Head(rows), o, out)
+	}
+	mixture := func(s compute.Step, rows int) {
+		a := act.Head(rows)
+		s.RMSNorm(h.Head(rows), x.Head(rows), gain, 1e-5)
+		s.Route(routing.Head(rows), h.Head(rows), weight(gguf.TypeF32, n, experts), nil, compute.RouteShape{Experts: experts, Used: used})
+		s.GatedExperts(a, h.Head(rows), routing.Head(rows), e)
+		s.MatMul(gate.Head(rows), h.Head(rows), narrow)
+		s.Gate(a.Slice(used*n, n), gate.Head(rows))
+		s.ExpertsAdd(x.Head(rows), a, routing.Head(rows), e)
+	}
+	gated := func(s compute.Step, rows int) {
+		s.Gate(x.Head(rows), h.Head(rows))
+		s.MatMul(y.Head(rows).Slice(0, n), x.Head(rows), out)
+	}
+	for _, c := range []struct {
+		name string
+		rows int
+		op   func(s compute.Step, rows int)
+		seq  compute.Seq
+		want []string
+	}{
+		{"a recurrent layer of a row", 1, recurrent, compute.Seq{Rows: 1}, []string{"convolve_step", "delta_step", "row_product"}},
+		{"of a few rows", 3, recurrent, compute.Seq{Rows: 1}, []string{"convolve_step", "delta_step", "product_8"}},
+		{"of many rows", 33, recurrent, compute.Seq{Rows: 1}, []string{"convolve_step", "delta_step_128_128", "gated_norm_quantise", "product_32"}},
+		{"of prompts", 3, recurrent, compute.Seq{Rows: 1, State: compute.SeqState{From: -1, Prompt: 1}}, []string{"convolve", "delta_prepare", "delta_chunks", "gated_norm_quantise", "product_8"}},
+		{"of drafts", 2, recurrent, compute.Seq{Rows: 2, State: compute.SeqState{From: -1, Drafts: 1}}, []string{"convolve", "delta_step_128_128", "gated_norm_quantise", "product_8"}},
+		{"experts of a row", 1, mixture, compute.Seq{Rows: 1}, []string{"row_route", "row_gated_experts", "row_experts_few"}},
+		{"of a few rows", 3, mixture, compute.Seq{Rows: 1}, []string{"norm_route_2", "choose_rows", "group_choices", "gated_experts_8", "experts_down_8", "weigh_choices"}},
+		{"of many rows", 300, mixture, compute.Seq{Rows: 1}, []string{"norm_quantise", "route_many", "choose_rows", "group_choices", "gated_experts_64", "experts_down_64", "weigh_choices"}},
+		{"a gate of a row", 1, gated, compute.Seq{Rows: 1}, []string{"sigmoid_gate", "row_product"}},
+		{"of a few rows", 3, gated, compute.Seq{Rows: 1}, []string{"gate_rows", "product_8"}},
+	} {
+		b := modeltest.Batch(make([]int32, c.rows), 0)
+		b.Seqs = nil
+		for row := 0; row < c.rows; row += c.seq.Rows {
+			c.seq.State.Slot = row
+			b.Seqs = append(b.Seqs, c.seq)
+		}
+		s := be.Begin(b)
+		c.op(s, c.rows)
 		require.NoError(t, s.Run())
 		require.Equal(t, c.want, d.step, c.name)
 	}

@@ -29,7 +29,7 @@ const (
 )
 
 // anyTypeKernels are the pipelines of kernels that do not depend on the type of weights.
-type anyTypeKernels struct{ quantise, norm, latents, rotate Pipeline }
+type anyTypeKernels struct{ quantise, norm, chain, gate, latents, rotate Pipeline }
 
 // packedKernels are the pipelines for weights of a type.
 type packedKernels struct {
@@ -62,8 +62,8 @@ func (n *nvidia) forColumns(kernels []packedKernel, columns int) (largest packed
 }
 
 // maxFetched is the maximum number of bytes of weights that a threadgroup fetches, so that four of
-// them run on a multiprocessor of an H100 at the same time, and maxTall that for the kernels for
-// more rows of activations, of which three do.
+// them run on a multiprocessor of an H100 at the same time. maxTall is the limit of the kernels for
+// more rows of activations; three of those threadgroups run at a time.
 const maxFetched, maxTall = 54 << 10, 74 << 10
 
 // memory returns the threadgroup memory for products with a weight and, unless it is nil, another
@@ -257,7 +257,9 @@ func (n *nvidia) packedKernels(t gguf.Type) (*packedKernels, error) {
 	}
 	anyType := n.anyType
 	if anyType == nil {
-		anyType = &anyTypeKernels{pipeline("quantise_rows"), pipeline("norm_quantise"), pipeline("latents"), pipeline("rotate_queries")}
+		anyType = &anyTypeKernels{
+			pipeline("quantise_rows"), pipeline("norm_quantise"), pipeline("norm_chain"), pipeline("gate_rows"), pipeline("latents"), pipeline("rotate_queries"),
+		}
 	}
 	if err != nil {
 		return nil, err

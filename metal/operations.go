@@ -30,7 +30,10 @@ type (
 		scale float32
 		bias  compute.Weight
 	}
-	gating  struct{ dst, gate compute.Tensor }
+	gating struct {
+		fusion
+		dst, gate compute.Tensor
+	}
 	softCap struct {
 		t     compute.Tensor
 		limit float32
@@ -204,7 +207,9 @@ func (c *collector) Affine(t compute.Tensor, scale float32, bias compute.Weight)
 	collect(c, &c.affines, affine{t, scale, bias})
 }
 
-func (c *collector) Gate(dst, gate compute.Tensor) { collect(c, &c.gatings, gating{dst, gate}) }
+func (c *collector) Gate(dst, gate compute.Tensor) {
+	collect(c, &c.gatings, gating{dst: dst, gate: gate})
+}
 
 func (c *collector) SoftCap(t compute.Tensor, limit float32) {
 	collect(c, &c.softCaps, softCap{t, limit})

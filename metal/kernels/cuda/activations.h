@@ -83,6 +83,31 @@ extern "C" __global__ void quantise_rows(const float* x, uchar* to, QuantiseArgs
     }
 }
 
+struct GateArgs {
+    uint blocks;
+    uint rows;
+    uint stride;
+    uint gate_stride;
+};
+
+// gate_rows is sigmoid_gate of rows.metal for a gate per value. It also quantises the rows, in one
+// part. Four lanes take a block. Grid: 4·blocks·rows / threads.
+extern "C" __global__ void gate_rows(const float* gate, float* x, uchar* to, GateArgs args) {
+    wait_for_previous();
+    uint i = blockIdx.x * blockDim.x + threadIdx.x, q = i % 4, row = i / 4 / args.blocks, b = i / 4 % args.blocks, at = 32 * b + 4 * q;
+    if (row >= args.rows) return;
+    float* p = x + ulong(row) * args.stride + at;
+    gate += ulong(row) * args.gate_stride + at;
+    float4 v[2];
+    UNROLL for (uint h = 0; h < 2; h++) {
+        float4 by = read_four(gate + 16 * h);
+        v[h] = read_four(p + 16 * h);
+        v[h] = make_float4(v[h].x / (1.0f + expf(-by.x)), v[h].y / (1.0f + expf(-by.y)), v[h].z / (1.0f + expf(-by.z)), v[h].w / (1.0f + expf(-by.w)));
+        write_four(p + 16 * h, v[h]);
+    }
+    store(to, row, b, args.blocks, q, in_halves(v[0], v[1]));
+}
+
 struct RotateArgs {
     uint rows;
     uint nope;        // values of a query head that are not rotated; they come first
@@ -138,12 +163,18 @@ struct Normed {
         }
     }
 
-    // read reads the values. It returns the sum of their squares.
-    __device__ float read(const float* x) {
+    // load reads the values, squares returns the sum of their squares, and read does both.
+    __device__ void load(const float* x) {
         UNROLL for (uint u = 0; u < R; u++) {
             if (u * threads >= lanes) break;
             UNROLL for (uint h = 0; h < 2; h++) v[u][h] = read_four(x + offset(u) + 16 * h);
         }
+    }
+    __device__ float read(const float* x) {
+        load(x);
+        return squares();
+    }
+    __device__ float squares() const {
         float sum = 0;
         UNROLL for (uint u = 0; u < R; u++) {
             if (u * threads >= lanes) break;
@@ -232,6 +263,74 @@ extern "C" __global__ void __launch_bounds__(256) norm_quantise(const float* src
             store(to, blockIdx.x, row.block(u), args.cols / 32, row.thread % 4, in_halves(low, high));
         }
     });
+}
+
+// chained_norms is the maximum number of norms of norm_chain.
+enum { chained_norms = CHAINED_NORMS };
+
+struct ChainArgs {
+    uint cols;  // a multiple of 32, at most 4096
+    uint count;
+    uint apart;   // 1 if no norm needs another one, so that each has threadgroups of its own
+    uint src_stride0, src_stride1, src_stride2;
+    uint dst_stride0, dst_stride1, dst_stride2;
+    uint carried;  // bit i is 1 if the rows of norm i are the results of the one before
+    uint adds;     // bit i is 1 if the result of norm i is added to its dst
+    uint scaled;   // the number of the norm after which dst is multiplied by scale, counted from 1; 0 for none
+    float scale;
+    float eps;
+    uint quantised;  // 1 if the result of the last norm is also written as activations
+};
+
+// norm_chain computes RMSNorms of the same rows one after another, as norm_quantise does. Rows that
+// are not carried, and those to which results are added, are read before any norm. Grid: (rows, 1
+// or, if they are apart, norms), with up to 256 threads.
+extern "C" __global__ void __launch_bounds__(256) norm_chain(const float* src0, const float* src1, const float* src2, const float* gain0, const float* gain1, const float* gain2,
+                                                             float* dst0, float* dst1, float* dst2, uchar* packed, ChainArgs args) {
+    __shared__ float sums[chained_norms][8];
+    const float *src[chained_norms] = {src0, src1, src2}, *gain[chained_norms] = {gain0, gain1, gain2};
+    float* dst[chained_norms] = {dst0, dst1, dst2};
+    uint src_stride[chained_norms] = {args.src_stride0, args.src_stride1, args.src_stride2}, dst_stride[chained_norms] = {args.dst_stride0, args.dst_stride1, args.dst_stride2};
+    Normed<2> row(threadIdx.x, blockDim.x, args.cols), norm[chained_norms] = {row, row, row};
+    float4 before[chained_norms][2][2], result[2][2];
+    auto takes = [&](uint i) { return i < args.count && (args.apart == 0 || i == blockIdx.y); };
+    auto set = [](uint bits, uint i) { return (bits >> i & 1) != 0; };
+    UNROLL for (uint i = 0; i < chained_norms; i++) {
+        dst[i] += ulong(blockIdx.x) * dst_stride[i];
+        if (takes(i)) norm[i].read_gains(gain[i]);
+    }
+    wait_for_previous();
+    UNROLL for (uint i = 0; i < chained_norms; i++) {
+        if (!takes(i)) continue;
+        if (!set(args.carried, i)) norm[i].load(src[i] + ulong(blockIdx.x) * src_stride[i]);
+        UNROLL for (uint u = 0; u < 2; u++) {
+            UNROLL for (uint h = 0; h < 2; h++) {
+                if (set(args.adds, i) && row.has(u)) before[i][u][h] = read_four(dst[i] + row.offset(u) + 16 * h);
+            }
+        }
+    }
+    UNROLL for (uint i = 0; i < chained_norms; i++) {
+        if (!takes(i)) continue;
+        UNROLL for (uint u = 0; u < 2; u++) {
+            UNROLL for (uint h = 0; h < 2; h++) {
+                if (i > 0 && set(args.carried, i)) norm[i].v[u][h] = result[u][h];
+            }
+        }
+        float sum = warp_sum(norm[i].squares());
+        if (threadIdx.x % 32 == 0) sums[i][threadIdx.x / 32] = sum;
+        __syncthreads();
+        float scale = args.scaled == i + 1 ? args.scale : 1.0f;
+        norm[i].write(nullptr, rms_scale(sums[i], blockDim.x / 32, args.cols, args.eps), [&](uint u, float4 low, float4 high) {
+            if (!row.has(u)) return;
+            UNROLL for (uint h = 0; h < 2; h++) {
+                float4 v = h == 0 ? low : high;
+                if (set(args.adds, i)) v = plus_four(before[i][u][h], v);
+                result[u][h] = make_float4(v.x * scale, v.y * scale, v.z * scale, v.w * scale);
+                write_four(dst[i] + row.offset(u) + 16 * h, result[u][h]);
+            }
+            if (args.quantised != 0 && i + 1 == args.count) store(packed, blockIdx.x, row.block(u), args.cols / 32, row.thread % 4, in_halves(low, high));
+        });
+    }
 }
 
 struct LatentArgs {

@@ -57,8 +57,9 @@ __device__ inline float4 plus_scaled(float4 a, float b, float4 c) {
 enum { taps = 4 };
 
 // convolve_step is convolve of states.metal for one row of each sequence. A thread has four
-// columns. It reads the rows before the sequence's own before the kernel before has ended. Grid:
-// (columns / (4·threads), sequences).
+// columns. It reads the rows before the sequence's own before the kernel before has ended. That
+// kernel alone can still run, since kernels call start_next after their own wait, and it writes no
+// states of this layer. Grid: (columns / (4·threads), sequences).
 extern "C" __global__ void __launch_bounds__(128) convolve_step(const float* x, const float* w, const float* bias, const StateSlot* slots, float* states, float* dst,
                                                                 ConvolveArgs args) {
     uint col = 4 * (blockIdx.x * blockDim.x + threadIdx.x);
