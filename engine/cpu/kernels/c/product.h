@@ -50,11 +50,7 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
       super = w;
       w += SUPER_BYTES;
     }
-#if LANES >= 8 // not on NEON, where the gain of prefetching was not measured
-    // With more rows, weights are read more slowly, and the processor then prefetches fewer weights
-    // by itself.
-    UNROLL for (int at = 0; at < BLOCK_BYTES; at += 64) __builtin_prefetch(w + at + 4096, 0, 3);
-#endif
+    prefetch_block(w, BLOCK_BYTES, ALONE);
     struct weights b[VECTORS];
     UNROLL for (int v = 0; v < VECTORS; v++) b[v] = PART(load)(w, super, lane + LANES * v);
     if (ALONE) {

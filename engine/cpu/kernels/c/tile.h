@@ -74,7 +74,7 @@ INLINE void scale(f32v *y, const struct tile *x, const struct unpacked *u, const
   }
 
 // slice adds the products of some blocks of a group with a tile of each to acc. n is the number of
-// blocks times scales. While the products of two steps are under way, those of the step before them
+// blocks times scales. While the products of two steps are computed, those of the step before them
 // are added.
 INLINE void slice(f32v acc[TILE_ROWS], const uint8_t *x, const struct unpacked *u, const int64_t n, const int64_t rows, const int parts, const int scales, const int minima) {
   float c[2][TILE_ROWS][16] __attribute__((aligned(64)));

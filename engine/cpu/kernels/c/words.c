@@ -129,9 +129,7 @@ INLINE void tile(const struct product_args *a, const uint8_t *w, int64_t r, int6
   const uint8_t *exponents = w + lane;
   w += EXPONENT_BYTES(a->blocks);
   ROLLED for (int64_t k = 0; k < a->blocks; k++, w += BLOCK_BYTES, exponents += 16) {
-#if LANES >= 8
-    UNROLL for (int at = 0; at < BLOCK_BYTES; at += 64) __builtin_prefetch(w + at + 4096, 0, 3);
-#endif
+    prefetch_block(w, BLOCK_BYTES, ALONE);
     f32v d[VECTORS];
     UNROLL for (int v = 0; v < VECTORS; v++) d[v] = (f32v)(CONVERT(LOAD(u8v, exponents + LANES * v), u32v) << 23);
     weights b;
