@@ -180,6 +180,18 @@ func TestNvidiaSharedKernels(t *testing.T) {
 	}
 }
 
+// zeroWeight returns a weight of zeros.
+func zeroWeight(t *testing.T, be *metal.Backend, kind gguf.Type, shape ...int) compute.Weight {
+	t.Helper()
+	values := 1
+	for _, length := range shape {
+		values *= length
+	}
+	w, err := be.Weight(gguf.Tensor{Name: "w", Type: kind, Shape: shape, Data: make([]byte, values/kind.BlockSize()*kind.BlockBytes())})
+	require.NoError(t, err)
+	return w
+}
+
 // TestNvidiaLayers lists the kernels of operations of layers, by the number of rows. The rows are
 // generated ones of sequences, unless there is a prompt.
 func TestNvidiaLayers(t *testing.T) {
@@ -187,15 +199,7 @@ func TestNvidiaLayers(t *testing.T) {
 	d := &recordOnly{}
 	be, err := metal.New(d, metal.Options{})
 	require.NoError(t, err)
-	weight := func(kind gguf.Type, shape ...int) compute.Weight {
-		values := 1
-		for _, length := range shape {
-			values *= length
-		}
-		w, err := be.Weight(gguf.Tensor{Name: "w", Type: kind, Shape: shape, Data: make([]byte, values/kind.BlockSize()*kind.BlockBytes())})
-		require.NoError(t, err)
-		return w
-	}
+	weight := func(kind gguf.Type, shape ...int) compute.Weight { return zeroWeight(t, be, kind, shape...) }
 	buffer := func(cols int) compute.Tensor {
 		b, err := be.Buffer(most, cols)
 		require.NoError(t, err)
@@ -335,15 +339,7 @@ func quantisesChangedRows(t *testing.T, g metal.Geometry) {
 	be, err := metal.New(d, metal.Options{Geometry: g})
 	require.NoError(t, err)
 	const n, heads, dim = 256, 4, 64
-	weight := func(kind gguf.Type, shape ...int) compute.Weight {
-		values := 1
-		for _, length := range shape {
-			values *= length
-		}
-		w, err := be.Weight(gguf.Tensor{Name: "w", Type: kind, Shape: shape, Data: make([]byte, values/kind.BlockSize()*kind.BlockBytes())})
-		require.NoError(t, err)
-		return w
-	}
+	weight := func(kind gguf.Type, shape ...int) compute.Weight { return zeroWeight(t, be, kind, shape...) }
 	buffer := func() compute.Tensor {
 		b, err := be.Buffer(2, 4*n)
 		require.NoError(t, err)
