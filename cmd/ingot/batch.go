@@ -2,13 +2,10 @@ package main
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-run/ingot/internal/textfmt"
+	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/redisqueue"
 )
@@ -68,27 +65,14 @@ func (c *retryCommand) run(cmd *cobra.Command, q *redisqueue.Queue, args []strin
 		text += fmt.Sprintf(", %s cannot be used", countRows(done.Kept))
 	}
 	if done == (redisqueue.Requeued{}) && c.code != "" {
-		hint, err := c.otherCodes(cmd, q, args[0])
+		failed, err := enqueue.ReadErrors(cmd.Context(), q, args[0])
 		if err != nil {
 			return fmt.Errorf("retry: %w", err)
 		}
-		text += hint
+		text += ", since " + failed.OtherCodes(c.code)
 	}
 	cmd.PrintErrln(text)
 	return nil
-}
-
-// otherCodes says which error codes the failed rows of a batch have, for a code that none has.
-func (c *retryCommand) otherCodes(cmd *cobra.Command, q *redisqueue.Queue, batch string) (string, error) {
-	g := errorGroups{}
-	if err := queue.Errors(cmd.Context(), q, batch, g.add); err != nil {
-		return "", err
-	}
-	codes := slices.Sorted(maps.Keys(g))
-	if len(codes) == 0 {
-		return ", since none has failed", nil
-	}
-	return fmt.Sprintf(", since none failed with the code %q; the codes are %s%s", c.code, strings.Join(codes, ", "), textfmt.DidYouMean(c.code, codes)), nil
 }
 
 func newPurge() *cobra.Command {

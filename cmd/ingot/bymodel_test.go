@@ -12,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/enqueue/fleet"
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
@@ -22,7 +23,7 @@ func TestBatchOfSeveralModels(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	redis := withRedis(t, server.URL, "")
-	status := func() (s batchStatus) {
+	status := func() (s fleet.Batch) {
 		t.Helper()
 		require.NoError(t, json.Unmarshal([]byte(redis(exitOK, "status", "b", "--json").stdout), &s))
 		return s

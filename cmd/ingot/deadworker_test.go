@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/enqueue/fleet"
 	"github.com/ingot-run/ingot/internal/bounded"
 	"github.com/ingot-run/ingot/queue/redistest"
 )
@@ -51,7 +52,7 @@ func workerStates(t *testing.T, url string) (states []string) {
 	t.Helper()
 	r := ingot(t, "", "workers", "--json", "--redis", url)
 	require.Equal(t, exitOK, r.code, r.stderr)
-	var list []workerState
+	var list []fleet.Worker
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &list))
 	for _, w := range list {
 		states = append(states, w.State)
@@ -106,7 +107,7 @@ func TestCollectorFindsDeadWorker(t *testing.T) {
 			r := ingot(t, "", "enqueue", in, "--batch", "nightly", "--alias", "tiny", "--redis", url)
 			require.Equal(t, exitOK, r.code, r.stderr)
 			worker := startWorker(t, url, "tiny")
-			status := func() (s batchStatus) {
+			status := func() (s fleet.Batch) {
 				r := ingot(t, "", "status", "nightly", "--json", "--redis", url)
 				require.NoError(t, json.Unmarshal([]byte(r.stdout), &s), r.stderr)
 				return s

@@ -1,11 +1,7 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +9,7 @@ import (
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/enqueue/fleet"
 	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/internal/progress"
 	"github.com/ingot-run/ingot/internal/textfmt"
@@ -87,7 +84,7 @@ func (c *enqueueCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	continued := 0 // rows with a text that the model continues
 	options.Continued = func(n int) { continued = n }
-	if noTemplates(cmd.Context(), q, cfg.Alias) {
+	if fleet.NoTemplates(cmd.Context(), q, cfg.Alias) {
 		options.Chats = c.from.warnOfNoTemplate(cmd.ErrOrStderr(), "")
 	}
 	options.Existing = func(b queue.Batch) { c.warnOfExisting(cmd, b) }
@@ -102,16 +99,14 @@ func (c *enqueueCommand) run(cmd *cobra.Command, args []string) error {
 	sum, err := enqueue.Enqueue(cmd.Context(), q, in, options)
 	d.Close()
 	if err != nil {
-		return fmt.Errorf("enqueue %s: %w", strings.Join(args, " "), enqueueHint(cmd, in.Hint(err), sum))
+		return fmt.Errorf("enqueue %s: %w", strings.Join(args, " "), sum.Hint(cmd.Context(), in.Hint(err)))
 	}
-	cmd.PrintErrln(enqueued(sum))
+	cmd.PrintErrln(sum.String())
 	printModels(cmd, cfg.Alias, sum.Models)
-	if warn := c.from.warnOfContinued(cmd.ErrOrStderr(), ""); warn != nil && continued > 0 && servesChats(cmd.Context(), q, cfg.Alias, sum.Models) {
+	if warn := c.from.warnOfContinued(cmd.ErrOrStderr(), ""); warn != nil && continued > 0 && fleet.ServesChats(cmd.Context(), q, cfg.Alias, sum.Models) {
 		warn(continued)
 	}
-	if err := warnOfNoWorker(cmd, q, cfg.Alias, sum.Models); err != nil { // the rows are queued in any case
-		cmd.PrintErrf("the rows are queued, but whether a worker serves them is unknown: %s\n", textfmt.OneLine(err.Error()))
-	}
+	warnOfWaiting(cmd, q, cfg.Alias, sum.Models)
 	if c.report.json {
 		return c.report.write(cmd, enqueueSummary{c.batch, sum.Rows, sum.Added, sum.Known, sum.Rejected, sum.Models})
 	}
@@ -186,99 +181,16 @@ func (c *enqueueCommand) dryRun(cmd *cobra.Command, args []string, ignore bool) 
 	return err
 }
 
+// warnOfWaiting prints why the rows of a batch may wait. They are queued in any case.
+func warnOfWaiting(cmd *cobra.Command, q *redisqueue.Queue, alias string, models map[string]int) {
+	err := fleet.WarnOfWaiting(cmd.Context(), q, alias, models, func(text string) { cmd.PrintErrln(text) })
+	if err != nil {
+		cmd.PrintErrf("the rows are queued, but whether a worker serves them is unknown: %s\n", textfmt.OneLine(err.Error()))
+	}
+}
+
 func printModels(cmd *cobra.Command, alias string, models map[string]int) {
-	if len(models) == 0 || len(models) == 1 && models[alias] > 0 {
-		return
+	if text := enqueue.ModelCounts(alias, models); text != "" {
+		cmd.PrintErrln(text)
 	}
-	var counts []string
-	for _, name := range slices.Sorted(maps.Keys(models)) {
-		counts = append(counts, fmt.Sprintf("%s %d", name, models[name]))
-	}
-	cmd.PrintErrln("rows by model name: " + strings.Join(counts, ", "))
-}
-
-// warnOfNoWorker prints a warning for each of a batch's model names that no worker serves or that
-// is paused. A name without workers may be misspelt. models has the number of rows of each name. If
-// models is empty, all rows go to alias.
-func warnOfNoWorker(cmd *cobra.Command, q *redisqueue.Queue, alias string, models map[string]int) error {
-	paused, err := q.Aliases(cmd.Context())
-	if err != nil {
-		return err
-	}
-	fleet, err := q.Fleet(cmd.Context())
-	if err != nil {
-		return err
-	}
-	if len(models) == 0 {
-		models = map[string]int{alias: 0}
-	}
-	for _, name := range slices.Sorted(maps.Keys(models)) {
-		workers, err := q.Workers(cmd.Context(), name)
-		loads := slices.IndexFunc(fleet, func(w queue.Worker) bool { return w.Live() && w.Loading == name && !q.Silent(w) })
-		rows := "the rows"
-		if len(models) > 1 {
-			rows = fmt.Sprintf("its rows (%d)", models[name])
-		}
-		switch {
-		case err != nil:
-			return err
-		case workers == 0 && loads >= 0:
-			cmd.PrintErrf("worker %s loads the model for model name %q: %s wait for it\n", textfmt.Printable(fleet[loads].Name), name, rows)
-		case workers == 0 && name != alias:
-			cmd.PrintErrf("no worker serves model name %q: %s wait for one. To send all rows to %q, cancel the batch and queue the file with --unknown-fields ignore\n",
-				name, rows, alias)
-		case workers == 0:
-			cmd.PrintErrf("no worker serves model name %q: %s wait for one\n", name, rows)
-		case paused[name]:
-			cmd.PrintErrf("model name %q is paused: %s wait for \"ingot resume %s\"\n", name, rows, name)
-		}
-	}
-	return nil
-}
-
-// servesChats reports whether a worker that can answer a batch has a model with a chat template.
-// alias and models are as in warnOfNoWorker.
-func servesChats(ctx context.Context, q *redisqueue.Queue, alias string, models map[string]int) bool {
-	fleet, err := q.Fleet(ctx)
-	return err == nil && slices.ContainsFunc(fleet, func(w queue.Worker) bool {
-		serves := w.Serves(alias)
-		for name := range models {
-			serves = serves || w.Serves(name)
-		}
-		return w.Live() && w.Chat && serves
-	})
-}
-
-// noTemplates reports whether workers serve an alias, and no model of theirs has a chat template.
-func noTemplates(ctx context.Context, q *redisqueue.Queue, alias string) bool {
-	fleet, err := q.Fleet(ctx)
-	serving := slices.DeleteFunc(fleet, func(w queue.Worker) bool { return !w.Live() || !w.Serves(alias) })
-	return err == nil && len(serving) > 0 && !slices.ContainsFunc(serving, func(w queue.Worker) bool { return w.Chat })
-}
-
-// enqueueHint adds a hint to the error of a failed enqueue: the command that queues the remaining
-// rows. The hint names the batch, whose id has not been printed yet.
-func enqueueHint(cmd *cobra.Command, err error, sum enqueue.Summary) error {
-	if cmd.Context().Err() != nil && sum.Rows == 0 {
-		return errors.New("stopped before a row was queued")
-	}
-	if cmd.Context().Err() != nil {
-		return fmt.Errorf("stopped before all rows were queued: run the same command with --batch %s to queue the others", sum.Batch)
-	}
-	incomplete := sum.Rows > 0 || errors.Is(err, queue.ErrUnavailable) // if true, the batch may exist
-	if !incomplete || errors.Is(err, rows.ErrOtherFile) || errors.Is(err, queue.ErrCancelled) || errors.Is(err, queue.ErrNoBatch) {
-		return err
-	}
-	return fmt.Errorf("%w (run the same command with --batch %s to queue the remaining rows)", err, sum.Batch)
-}
-
-func enqueued(s enqueue.Summary) string {
-	text := fmt.Sprintf("%s: %d queued", countRows(s.Rows), s.Added)
-	if s.Known > 0 {
-		text += fmt.Sprintf(", %d already in the batch", s.Known)
-	}
-	if s.Rejected > 0 {
-		text += fmt.Sprintf(", %d cannot be used (see their error lines in the results)", s.Rejected)
-	}
-	return text
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/internal/bounded"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/redistest"
@@ -40,17 +39,6 @@ func TestEnqueueStopsOnInterrupt(t *testing.T) {
 	require.Empty(t, stdout.String())
 	require.Contains(t, stderr.String(), "ingot: enqueue -: stopped before a row was queued\n")
 	require.Equal(t, exitFailure, ingot(t, "", "status", "b", "--redis", url).code, "there is no batch")
-}
-
-// TestEnqueueHintsHowToGoOn checks that an interrupted enqueue prints how to queue the other rows.
-func TestEnqueueHintsHowToGoOn(t *testing.T) {
-	t.Parallel()
-	ctx, interrupt := context.WithCancel(bounded.Context(t))
-	interrupt()
-	cmd := newEnqueue()
-	cmd.SetContext(ctx)
-	require.EqualError(t, enqueueHint(cmd, ctx.Err(), enqueue.Summary{Batch: "b", Rows: 7}),
-		"stopped before all rows were queued: run the same command with --batch b to queue the others")
 }
 
 // TestEnqueueErrorsNameTheBatch: an error names the batch's id, without which a partly queued batch

@@ -137,7 +137,7 @@ func (e *evalRun) askServer(ctx context.Context, who answerer, requests, answers
 	})
 	d.Close()
 	if p.Elapsed > 0 {
-		e.cmd.PrintErrln(p.String() + ", " + tokenFigures(p.Done+p.Failed, p.PromptTokens, p.CompletionTokens, p.Elapsed))
+		e.cmd.PrintErrln(p.String() + ", " + progress.Figures(p.Done+p.Failed, p.PromptTokens, p.CompletionTokens, p.Elapsed))
 	}
 	printFailures(e.cmd, "", codes)
 	if ctx.Err() != nil {

@@ -157,7 +157,7 @@ func (n *nightly) collect(ctx context.Context, batch, answers string) error {
 	if err = errors.Join(err, out.Close()); err != nil {
 		return fmt.Errorf("read results: %w", err)
 	}
-	if err := problem(c, batch, answers); err != nil {
+	if err := c.Check(batch, answers); err != nil {
 		return err
 	}
 	if c.Cancelled {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/enqueue/fleet"
 	"github.com/ingot-run/ingot/internal/bounded"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/redisqueue"
@@ -149,13 +150,13 @@ func TestALoadingWorkerIsShown(t *testing.T) {
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
-	workers := func() map[string]workerState {
+	workers := func() map[string]fleet.Worker {
 		t.Helper()
-		var all []workerState
+		var all []fleet.Worker
 		r := ingot(t, "", "workers", "--json", "--redis", url)
 		require.Equal(t, exitOK, r.code, r.stderr)
 		require.NoError(t, json.Unmarshal([]byte(r.stdout), &all))
-		byName := map[string]workerState{}
+		byName := map[string]fleet.Worker{}
 		for _, w := range all {
 			byName[w.Name] = w
 		}
@@ -238,17 +239,6 @@ func TestASecondSignalEndsAWorkerAtOnce(t *testing.T) {
 	log := <-w.log
 	require.ErrorContains(t, w.cmd.Wait(), "signal: terminated")
 	require.NotContains(t, log, "msg=stopped")
-}
-
-func TestLineRanges(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, "line 7", lineRanges([]int{7}))
-	require.Equal(t, "lines 1-3, 5, 9-10", lineRanges([]int{3, 1, 2, 10, 5, 9}))
-	var odd []int
-	for i := range 25 {
-		odd = append(odd, 2*i+1)
-	}
-	require.True(t, strings.HasSuffix(lineRanges(odd), "37, 39, and 5 more"), lineRanges(odd))
 }
 
 // TestErrorsAndWorkersPrintNoEscapes: control characters in rows and in workers' records are

@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/enqueue/fleet"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/redisqueue"
 )
@@ -36,9 +33,12 @@ func aliasCommand(name, short, changed, unchanged string, change func(*redisqueu
 				}
 			}
 			return onRedis(func(cmd *cobra.Command, q *redisqueue.Queue, _ []string) error {
-				aliases, err := knownAliases(cmd, q, args)
+				aliases, err := fleet.Aliases(cmd.Context(), q, args...)
 				if err != nil {
 					return err
+				}
+				if len(aliases) == 0 {
+					cmd.PrintErrln("there are no model names yet")
 				}
 				for _, alias := range aliases {
 					do := func(ctx context.Context, alias string) (bool, error) { return change(q, ctx, alias) }
@@ -52,29 +52,6 @@ func aliasCommand(name, short, changed, unchanged string, change func(*redisqueu
 	}
 	config.AddFlag(cmd.Flags(), config.Redis)
 	return cmd
-}
-
-// knownAliases returns the alias in args if it is known or, without an argument, all known aliases.
-func knownAliases(cmd *cobra.Command, q *redisqueue.Queue, args []string) ([]string, error) {
-	known, err := q.Aliases(cmd.Context())
-	if err != nil {
-		return nil, err
-	}
-	all := slices.Sorted(maps.Keys(known))
-	if len(args) == 0 {
-		if len(all) == 0 {
-			cmd.PrintErrln("there are no model names yet")
-		}
-		return all, nil
-	}
-	if _, ok := known[args[0]]; !ok {
-		hint := "there are no model names yet"
-		if len(all) > 0 {
-			hint = "the known names are: " + strings.Join(all, ", ")
-		}
-		return nil, fmt.Errorf("no rows were queued for model name %q, and no worker serves it; %s", args[0], hint)
-	}
-	return args, nil
 }
 
 func optionalArgument(_ *cobra.Command, args []string) error {

@@ -57,7 +57,7 @@ func pulled(got hub.Pulled, took time.Duration) string {
 	case got.Moved == 0:
 		return size + ": the model is on this machine already"
 	}
-	text := fmt.Sprintf("%s in %s, %s/s", humanize.Bytes(uint64(got.Moved)), took.Round(100*time.Millisecond), humanize.Bytes(uint64(perSecond(int(got.Moved), took))))
+	text := fmt.Sprintf("%s in %s, %s/s", humanize.Bytes(uint64(got.Moved)), took.Round(100*time.Millisecond), humanize.Bytes(uint64(progress.PerSecond(int(got.Moved), took))))
 	if got.Commit != "" {
 		return text + ", SHA-256 matches the hub's"
 	}

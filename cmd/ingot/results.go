@@ -9,9 +9,10 @@ import (
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/enqueue/fleet"
 	"github.com/ingot-run/ingot/files/export"
 	"github.com/ingot-run/ingot/files/rows"
-	"github.com/ingot-run/ingot/internal/textfmt"
+	"github.com/ingot-run/ingot/internal/progress"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/redisqueue"
 )
@@ -74,7 +75,7 @@ func (c *resultsCommand) run(cmd *cobra.Command, args []string) error {
 	// The status is checked first, so that a wrong batch id does not create an empty file.
 	s, err := queue.Status(cmd.Context(), args[0])
 	if err == nil && c.follow && !s.Ended() {
-		err = warnOfWaiting(cmd, queue, s)
+		err = warnOfLost(cmd, queue, s)
 	}
 	if err != nil {
 		return fmt.Errorf("read results: %w", err)
@@ -103,8 +104,8 @@ func (c *resultsCommand) run(cmd *cobra.Command, args []string) error {
 	return c.limit.check(got.Failed+out.Unparsed, got.Kept+got.Written)
 }
 
-// warnOfWaiting prints why a batch may not finish by itself although workers serve it: lost rows.
-func warnOfWaiting(cmd *cobra.Command, q *redisqueue.Queue, s queue.Status) error {
+// warnOfLost prints why a batch may not finish by itself although workers serve it: lost rows.
+func warnOfLost(cmd *cobra.Command, q *redisqueue.Queue, s queue.Status) error {
 	lost, err := q.Missing(cmd.Context(), s)
 	if lost > 0 {
 		cmd.PrintErrf("%s lost (neither recorded nor queued): waiting until the file is enqueued again with --batch %s\n", countRows(lost), s.Batch)
@@ -146,7 +147,7 @@ func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
 	if err != nil {
 		return c, r.output.Stopped()
 	}
-	if err := problem(c, r.batch, r.output.Path); err != nil {
+	if err := c.Check(r.batch, r.output.Path); err != nil {
 		return c, err
 	}
 	if r.follow && c.Cancelled {
@@ -163,33 +164,18 @@ func (r *collecting) afterCancel() string {
 	return "to make " + r.output.Path + " of the rows that ended before, run the same command without --follow"
 }
 
-func problem(c enqueue.Collected, batch, out string) error {
-	switch {
-	case c.Foreign > 0:
-		return fmt.Errorf("%s was %w than batch %s: the batch lacks %s of the output; choose another output",
-			out, rows.ErrOtherFile, batch, countRows(c.Foreign))
-	case c.Damaged > 0:
-		return fmt.Errorf("batch %s: Redis holds %s that cannot be read, so %s is incomplete; the first is %s",
-			batch, textfmt.Count(c.Damaged, "result"), out, c.FirstDamage)
-	case c.Freed > 0:
-		return fmt.Errorf("batch %s: %s lacks %s that an earlier collection with --forget wrote to another output and deleted from Redis",
-			batch, out, countRows(c.Freed))
-	}
-	return nil
-}
-
 func (r *collecting) collect(ctx context.Context, output *rows.Output) (enqueue.Collected, queue.Status, error) {
 	d := newDisplay(r.cmd.ErrOrStderr())
 	defer d.Close()
 	var last queue.Status
-	waiting := stalls{queue: r.queue, out: d}
+	waiting := fleet.Stalls{Queue: r.queue, Out: d}
 	c, err := enqueue.Collect(ctx, r.queue, output, enqueue.CollectOptions{
 		Follow: r.follow, Free: r.forget,
 		Progress: func(s queue.Status) {
 			last = s
 			d.Show(batchCounts(s))
 			if r.follow {
-				waiting.look(ctx, s)
+				waiting.Look(ctx, s)
 			}
 		},
 	})
@@ -197,29 +183,12 @@ func (r *collecting) collect(ctx context.Context, output *rows.Output) (enqueue.
 }
 
 func (r *collecting) report(c enqueue.Collected, s queue.Status, output *rows.Output) {
-	r.cmd.PrintErrln(collected(c))
+	r.cmd.PrintErrln(c.String())
 	if s.Ended() {
-		r.cmd.PrintErrln(tokenFigures(s.Done+s.Failed, s.PromptTokens, s.CompletionTokens, s.Took()))
+		r.cmd.PrintErrln(progress.Figures(s.Done+s.Failed, s.PromptTokens, s.CompletionTokens, s.Took()))
 	}
 	if text := emptyAnswers(output.Empty(), c.Written); text != "" {
 		r.cmd.PrintErrln(text)
 	}
 	printFailures(r.cmd, "", output.Codes())
-}
-
-func collected(c enqueue.Collected) string {
-	text := countRows(c.Kept + c.Written)
-	if c.Kept > 0 {
-		text += fmt.Sprintf(", %d of them new", c.Written)
-	}
-	if c.Failed > 0 {
-		text += fmt.Sprintf(", %d failed", c.Failed)
-	}
-	switch {
-	case c.Finished:
-		return text + ": the batch is finished"
-	case c.Cancelled:
-		return text + ": the batch is cancelled, and there are no more"
-	}
-	return text + ": the batch is not finished"
 }

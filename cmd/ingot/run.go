@@ -457,5 +457,5 @@ func summary(s local.Summary) string {
 			text += fmt.Sprintf(" (%d by another model)", s.KeptByOtherModels)
 		}
 	}
-	return text + ", " + tokenFigures(s.Done+s.Failed, s.PromptTokens, s.CompletionTokens, s.Elapsed)
+	return text + ", " + progress.Figures(s.Done+s.Failed, s.PromptTokens, s.CompletionTokens, s.Elapsed)
 }

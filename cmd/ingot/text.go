@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/internal/progress"
@@ -21,11 +20,6 @@ func writeJSON(w io.Writer, v any) error {
 
 func countRows(n int) string { return textfmt.Count(n, "row") }
 
-func tokenFigures(rows, prompt, completion int, took time.Duration) string {
-	return fmt.Sprintf("%s, %s in %s: %.1f rows/s, %.1f tokens/s", textfmt.Count(prompt, "prompt token"), textfmt.Count(completion, "generated token"),
-		took.Round(time.Millisecond), perSecond(rows, took), perSecond(completion, took))
-}
-
 // emptyAnswers returns a warning if many of the answers are empty, otherwise an empty string.
 func emptyAnswers(empty, answers int) string {
 	if !rows.ManyEmpty(empty, answers) {
@@ -33,13 +27,6 @@ func emptyAnswers(empty, answers int) string {
 	}
 	return fmt.Sprintf("empty answers: %d of %d; with the finish_reason \"stop\", the model ended the answer at once, with \"length\", it used all tokens for reasoning",
 		empty, answers)
-}
-
-func perSecond(n int, d time.Duration) float64 {
-	if d <= 0 {
-		return 0
-	}
-	return float64(n) / d.Seconds()
 }
 
 func newDisplay(w io.Writer) *progress.Display {

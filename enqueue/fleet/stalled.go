@@ -1,14 +1,12 @@
-package main
+package fleet
 
 import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/ingot-run/ingot/internal/textfmt"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/redisqueue"
 )
@@ -16,22 +14,22 @@ import (
 // stallInterval is the time between two looks for a reason why a batch does not advance.
 const stallInterval = 5 * time.Second
 
-// stalls prints why a batch that somebody watches does not advance, whenever the reason changes.
-type stalls struct {
-	queue *redisqueue.Queue
-	out   io.Writer
+// Stalls prints why a batch that somebody watches does not advance, whenever the reason changes.
+type Stalls struct {
+	Queue *redisqueue.Queue
+	Out   io.Writer
 
 	next   time.Time
 	reason string // the last one; empty while workers can answer the batch
 }
 
-// look looks for a reason, if the last look was stallInterval ago.
-func (s *stalls) look(ctx context.Context, status queue.Status) {
+// Look looks for a reason, if the last look was some seconds ago.
+func (s *Stalls) Look(ctx context.Context, status queue.Status) {
 	if time.Now().Before(s.next) || status.Ended() {
 		return
 	}
 	s.next = time.Now().Add(stallInterval)
-	reason, err := stalled(ctx, s.queue, status.Aliases())
+	reason, err := stalled(ctx, s.Queue, status.Aliases())
 	if err != nil || reason == s.reason {
 		return // reading the batch reports that Redis cannot be used
 	}
@@ -40,30 +38,25 @@ func (s *stalls) look(ctx context.Context, status queue.Status) {
 		text = "workers take the rows now"
 	}
 	s.reason = reason
-	fmt.Fprintln(s.out, text) //nolint:errcheck // a note is best effort
+	fmt.Fprintln(s.Out, text) //nolint:errcheck // a note is best effort
 }
 
 // stalled says why no worker takes rows of some aliases. It is empty if a worker can take rows of
 // each.
 func stalled(ctx context.Context, q *redisqueue.Queue, aliases []string) (string, error) {
-	fleet, err := q.Fleet(ctx)
-	if err != nil {
-		return "", err
-	}
-	paused, err := q.Aliases(ctx)
+	s, err := readServing(ctx, q)
 	if err != nil {
 		return "", err
 	}
 	var reasons []string
 	for _, alias := range aliases {
-		serves := slices.ContainsFunc(fleet, func(w queue.Worker) bool { return w.Live() && w.Serves(alias) && !q.Silent(w) })
-		loads := slices.IndexFunc(fleet, func(w queue.Worker) bool { return w.Live() && w.Loading == alias && !q.Silent(w) })
+		loading := s.loading(alias)
 		switch {
-		case paused[alias]:
+		case s.paused[alias]:
 			reasons = append(reasons, fmt.Sprintf("model name %q is paused: the rows wait for \"ingot resume %s\"", alias, alias))
-		case serves:
-		case loads >= 0:
-			reasons = append(reasons, fmt.Sprintf("worker %s loads the model for model name %q: waiting for it", textfmt.Printable(fleet[loads].Name), alias))
+		case s.serves(alias):
+		case loading != "":
+			reasons = append(reasons, fmt.Sprintf("worker %s loads the model for model name %q: waiting for it", loading, alias))
 		default:
 			reasons = append(reasons, fmt.Sprintf("no worker serves model name %q: waiting for one", alias))
 		}
