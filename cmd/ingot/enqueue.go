@@ -164,7 +164,7 @@ func (c *enqueueCommand) dryRun(cmd *cobra.Command, args []string, ignore bool) 
 	defer in.Close() //nolint:errcheck // the file was only read
 	noteNoRows(cmd, in)
 	if ignore {
-		return printRequests(cmd, in, ignore, func(rows.Row) (int, *openai.Error) { return 0, nil })
+		return printRequests(cmd, in, ignore, nil)
 	}
 	cfg, err := settings(cmd)
 	if err != nil {

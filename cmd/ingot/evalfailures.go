@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/eval"
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
@@ -28,11 +29,11 @@ func checkScored(cmd *cobra.Command, folder string, r *eval.Results) error {
 		}
 		cmd.PrintErrf("%s: %s without a score, the first of them row %d: %s\n", textfmt.Printable(name), countRows(n.Failed), row, textfmt.OneLine(reason))
 		if n.Failed == n.Original && none == nil {
-			none = fmt.Errorf("task %s: %w; row %d: %s", name, &rowsFailedError{failed: n.Failed, total: n.Original}, row, reason)
+			none = fmt.Errorf("task %s: %w; row %d: %s", name, &rows.TooManyFailedError{Failed: n.Failed, Total: n.Original}, row, reason)
 		}
 	}
 	if none != nil {
 		return none
 	}
-	return failLimit{}.check(failed, total)
+	return rows.FailLimit{}.Check(failed, total)
 }

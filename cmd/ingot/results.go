@@ -20,7 +20,7 @@ import (
 type resultsCommand struct {
 	to             outputFlags
 	rows           recordFlags
-	limit          failLimit
+	limit          rows.FailLimit
 	report         summaryFlags
 	follow, forget bool
 }
@@ -38,7 +38,7 @@ func newResults() *cobra.Command {
 	c.to.add(flags, "results")
 	c.rows.add(flags, "give each answer of a table the columns of its row in `ROWS`, the file of the batch")
 	flags.BoolVar(&c.follow, "follow", false, "wait for rows until the batch is finished")
-	c.limit.add(flags)
+	addFailLimit(flags, &c.limit)
 	c.report.add(flags, "")
 	flags.BoolVar(&c.forget, "forget", false, "delete results from Redis once OUT has them, and the batch once OUT has all its results")
 	return cmd
@@ -101,7 +101,7 @@ func (c *resultsCommand) run(cmd *cobra.Command, args []string) error {
 		}
 		cmd.PrintErrf("%s: deleted from Redis\n", args[0])
 	}
-	return c.limit.check(got.Failed+out.Unparsed, got.Kept+got.Written)
+	return c.limit.Check(got.Failed+out.Unparsed, got.Kept+got.Written)
 }
 
 // warnOfLost prints why a batch may not finish by itself although workers serve it: lost rows.
@@ -187,7 +187,7 @@ func (r *collecting) report(c enqueue.Collected, s queue.Status, output *rows.Ou
 	if s.Ended() {
 		r.cmd.PrintErrln(progress.Figures(s.Done+s.Failed, s.PromptTokens, s.CompletionTokens, s.Took()))
 	}
-	if text := emptyAnswers(output.Empty(), c.Written); text != "" {
+	if text := rows.WarnOfEmpty(output.Empty(), c.Written); text != "" {
 		r.cmd.PrintErrln(text)
 	}
 	printFailures(r.cmd, "", output.Codes())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/config/launch"
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/internal/manual"
 	"github.com/ingot-run/ingot/internal/textfmt"
 )
@@ -43,7 +44,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		message += fmt.Sprintf(" (see %q)", cmd.CommandPath()+" --help")
 		code = exitUsage
 	}
-	var rows *rowsFailedError
+	var rows *rows.TooManyFailedError
 	var unknown *inconclusiveError
 	if errors.As(err, &rows) || errors.As(err, &unknown) {
 		code = exitRows

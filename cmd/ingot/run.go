@@ -32,7 +32,7 @@ type runCommand struct {
 	from            inputFlags
 	to              outputFlags
 	unknown         unknownFlag
-	limit           failLimit
+	limit           rows.FailLimit
 	again           againFlags
 	report          summaryFlags
 	capture, points string
@@ -69,7 +69,7 @@ func newRun() *cobra.Command {
 	columnsFrom.Usage = strings.Replace(columnsFrom.Usage, "(default none)", "(default json with a --schema of objects, else none)", 1)
 	c.from.add(flags)
 	c.unknown.add(flags, "`ACTION` for rows with unknown fields or the name of another model: error (an error line) or ignore")
-	c.limit.add(flags)
+	addFailLimit(flags, &c.limit)
 	c.again.add(flags)
 	c.report.add(flags, "")
 	addEngineFlags(flags)
@@ -132,7 +132,7 @@ func (c *runCommand) run(cmd *cobra.Command, args []string) error {
 	if err := c.report.write(cmd, r.summary); err != nil {
 		return err
 	}
-	return c.limit.check(sum.Failed+sum.KeptFailed+r.out.Unparsed, sum.Kept+sum.Done+sum.Failed)
+	return c.limit.Check(sum.Failed+sum.KeptFailed+r.out.Unparsed, sum.Kept+sum.Done+sum.Failed)
 }
 
 func (c *runCommand) dryRun(cmd *cobra.Command, args []string) (err error) {
@@ -151,7 +151,7 @@ func (c *runCommand) dryRun(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	if cfg.Model == "" {
-		return printRequests(cmd, in, ignore, func(rows.Row) (int, *openai.Error) { return 0, nil })
+		return printRequests(cmd, in, ignore, nil)
 	}
 	models, err := runModels(cfg.Model)
 	if err != nil {
@@ -162,7 +162,7 @@ func (c *runCommand) dryRun(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
-	return printRequests(cmd, in, ignore, func(row rows.Row) (int, *openai.Error) { return promptTokens(cmd.Context(), eng, row) })
+	return printRequests(cmd, in, ignore, func(row rows.Row) (int, *openai.Error) { return local.PromptTokens(cmd.Context(), eng, row) })
 }
 
 // runModels returns the models of --model. A single model has no alias.
@@ -278,7 +278,7 @@ func (r *runner) runModel(ctx context.Context, in *prompt.Input, m hub.Aliased) 
 	title := r.title(m)
 	r.summary.add(sum, out.Codes(), r.loading)
 	r.cmd.PrintErrln(title + summary(sum) + r.loaded())
-	if text := emptyAnswers(sum.Empty, sum.Done); text != "" {
+	if text := rows.WarnOfEmpty(sum.Empty, sum.Done); text != "" {
 		r.cmd.PrintErrln(title + text)
 	}
 	printFailures(r.cmd, title, out.Codes())

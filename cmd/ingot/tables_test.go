@@ -373,11 +373,14 @@ func TestControlTokensInColumns(t *testing.T) {
 		require.Equal(t, exitOK, r.code, r.stderr)
 		queued := ingot(t, "", append([]string{"enqueue", in}, args[3:]...)...)
 		require.Equal(t, exitOK, queued.code, queued.stderr)
-		var line dryLine
+		var line struct {
+			Body   json.RawMessage `json:"body"`
+			Tokens int             `json:"prompt_tokens"`
+		}
 		require.NoError(t, json.Unmarshal([]byte(r.stdout), &line))
 		require.Contains(t, queued.stdout, string(line.Body))
-		require.Positive(t, line.PromptTokens)
-		return line.PromptTokens
+		require.Positive(t, line.Tokens)
+		return line.Tokens
 	}
 	require.Greater(t, tokens(), tokens("--no-special-in-content=false"))
 	require.Greater(t, tokens("--shape", "completion"), tokens("--shape", "completion", "--no-special-in-content=false"))

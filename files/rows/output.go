@@ -324,25 +324,6 @@ func (o *Output) Kept() int {
 	return o.kept
 }
 
-// Failures describes the rows of an output that failed with the same error code.
-type Failures struct {
-	Rows    int
-	Example string // the message of the first of them
-}
-
-// Codes returns the failed rows for each error code.
-func (o *Output) Codes() map[string]Failures {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	codes := map[string]Failures{}
-	for code, f := range o.codes {
-		if f.Rows > 0 {
-			codes[code] = *f
-		}
-	}
-	return codes
-}
-
 // Sync flushes the output and, if it is a regular file, syncs it and its name in the folder to the
 // disk. After Sync, the file at the path has all results.
 func (o *Output) Sync() error {
