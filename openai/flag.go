@@ -54,3 +54,24 @@ func (f *Field) Parse(text string) (json.RawMessage, error) {
 }
 
 var kindNames = map[Kind]string{Number: "a number", Integer: "a whole number", Boolean: "true or false", Integers: "a list of token ids, such as 2,7"}
+
+// FlagValue is the value of a flag that sets a field.
+type FlagValue struct {
+	Field *Field
+	Text  string // as it was given
+}
+
+// String returns the value as it was given.
+func (v *FlagValue) String() string { return v.Text }
+
+// Set checks and stores a value.
+func (v *FlagValue) Set(s string) error {
+	v.Text = s
+	_, err := v.Field.Parse(s)
+	return err
+}
+
+// Type returns the form of the value; empty for a flag that is given alone.
+func (v *FlagValue) Type() string {
+	return map[Kind]string{Number: "NUMBER", Integer: "N", Boolean: "", String: "WORD", Integers: "IDS", Object: "JSON"}[v.Field.Kind]
+}

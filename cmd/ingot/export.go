@@ -47,12 +47,15 @@ func (c *exportCommand) run(cmd *cobra.Command, args []string) error {
 	return out.Write(cmd.Context(), args, in)
 }
 
-type recordFlags struct{ path, format, encoding, delimiter string }
+type recordFlags struct {
+	path string
+	file table.Flags
+}
 
 func (f *recordFlags) add(flags *pflag.FlagSet, usage string) {
 	flags.StringVar(&f.path, "input", "", usage)
-	flags.StringVar(&f.format, "format", string(table.Auto), "`FORMAT` of ROWS: "+table.FormatNames())
-	addEncoding(flags, &f.encoding, &f.delimiter, "ROWS")
+	flags.StringVar(&f.file.Format, "format", string(table.Auto), "`FORMAT` of ROWS: "+table.FormatNames())
+	addEncoding(flags, &f.file, "ROWS")
 }
 
 // open returns a function that opens a reader of the rows for a table. It returns nil if no file is
@@ -61,18 +64,14 @@ func (f *recordFlags) open(out *export.Output) (func() (table.Reader, error), er
 	if out.Failed != "" && f.path == "" {
 		return nil, usagef("--failed needs --input ROWS, from which it takes the failed rows")
 	}
-	format, err := table.ParseFormat(f.format)
+	o, err := f.file.Options(func(string) bool { return false })
 	if err != nil {
-		return nil, usagef("--format: %w", err)
+		return nil, &usageError{err}
 	}
 	if f.path == "" {
 		return nil, nil
 	}
-	comma, err := checkEncoding(f.encoding, f.delimiter)
-	if err != nil {
-		return nil, err
-	}
-	in, err := table.Open([]string{f.path}, table.Options{Format: format, Encoding: f.encoding, Comma: comma})
+	in, err := table.Open([]string{f.path}, o)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/engine/jinja"
+	"github.com/ingot-run/ingot/files/prompt"
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
@@ -46,7 +47,7 @@ func (c *renderCommand) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	source, err := readWholeFile(c.template)
+	source, err := prompt.ReadTextFile(c.template)
 	if err != nil {
 		return fmt.Errorf("read template: %w", err)
 	}
@@ -54,7 +55,7 @@ func (c *renderCommand) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return fmt.Errorf("parse template: %w", err)
 	}
-	raw, err := readWhole(cmd.InOrStdin())
+	raw, err := prompt.ReadText(cmd.InOrStdin())
 	if err != nil {
 		return fmt.Errorf("read context from stdin: %w", err)
 	}
@@ -66,11 +67,11 @@ func (c *renderCommand) run(cmd *cobra.Command, _ []string) error {
 	if !ok {
 		return fmt.Errorf("read context from stdin: the text is not a JSON object")
 	}
-	prompt, err := t.Render(ctx, now)
+	text, err := t.Render(ctx, now)
 	if err != nil {
 		return fmt.Errorf("render template: %w", err)
 	}
-	if _, err := io.WriteString(cmd.OutOrStdout(), prompt); err != nil {
+	if _, err := io.WriteString(cmd.OutOrStdout(), text); err != nil {
 		return fmt.Errorf("write prompt: %w", err)
 	}
 	return nil

@@ -107,14 +107,14 @@ func (c *runCommand) run(cmd *cobra.Command, args []string) error {
 	if r.out, err = c.to.open(cmd); err != nil {
 		return err
 	}
-	form, err := c.from.form.constraint(c.from.given)
+	form, err := c.from.form.Read(c.from.given)
 	if err != nil {
 		return &usageError{err}
 	}
 	if form != nil && form.Schema != "" {
 		c.to.fieldsOf(form.Schema, r.out)
 	}
-	r.out.Table.Selected = c.from.choose != (table.Selection{}) // OUT.answers.jsonl may have rows that another run selected
+	r.out.Table.Selected = c.from.file.Select != (table.Selection{}) // OUT.answers.jsonl may have rows that another run selected
 	if r.models, err = runModels(cfg.Model); err != nil {
 		return err
 	}
@@ -337,7 +337,7 @@ func (r *runner) answer(ctx context.Context, in *prompt.Input, m hub.Aliased, ou
 	} else {
 		d := newDisplay(stderr)
 		defer d.Close()
-		end := r.from.notes.divert(d)
+		end := r.from.notes.Divert(d)
 		defer end()
 		text := loadingText(m.Model)
 		d.Phase(text)
@@ -419,7 +419,7 @@ func (r *runner) refused(in *prompt.Input, err error) error {
 	case errors.As(err, &changed):
 		err = fmt.Errorf("%w: choose another OUT (-o), or give --overwrite to answer these rows again", in.Hint(err))
 	case errors.Is(err, local.ErrNoTemplate):
-		err = fmt.Errorf("%w: %s", err, r.from.withoutTemplate())
+		err = fmt.Errorf("%w: %s", err, prompt.AdviseNoTemplate(r.from.makesMessages()))
 	default:
 		err = in.Hint(err)
 	}

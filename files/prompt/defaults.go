@@ -38,6 +38,23 @@ func RowSeed(seed string, number int) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]) >> 11)
 }
 
+// ReadDefaults returns the defaults that flags set. values returns the value of each setting's
+// flag. given reports whether a flag is given. The errors name the flag.
+func ReadDefaults(values map[string]func() (json.RawMessage, error), given func(flag string) bool) ([]Default, error) {
+	var list []Default
+	for _, s := range Settings {
+		if !given(s.Flag()) {
+			continue
+		}
+		value, err := values[s.Name]()
+		if err != nil {
+			return nil, fmt.Errorf("--%s: %w", s.Flag(), err)
+		}
+		list = append(list, Default{Setting: s, Value: value})
+	}
+	return list, CheckDefaults(list)
+}
+
 // CheckDefaults returns an error if a value is not valid in a request. The error names the flag.
 func CheckDefaults(defaults []Default) error {
 	for _, d := range defaults {
