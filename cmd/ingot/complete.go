@@ -57,8 +57,8 @@ func flagValues() map[string][]cobra.Completion {
 		string(config.LogFormat): {"text", "json"},
 		string(config.Backend):   {config.BackendAuto, config.BackendCPU},
 		"unknown-fields":         {unknownError, unknownIgnore},
-		"types":                  {typesAuto, typesText},
-		"keep-finish":            finishReasons,
+		"types":                  {export.TypesAuto, export.TypesText},
+		"keep-finish":            export.FinishReasons,
 		"shape":                  {string(prompt.Auto)},
 		"format":                 {string(table.Auto)},
 	}

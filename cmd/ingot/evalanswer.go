@@ -18,6 +18,7 @@ import (
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/eval"
 	"github.com/ingot-run/ingot/eval/remote"
+	"github.com/ingot-run/ingot/files/export"
 	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/hub"
 	"github.com/ingot-run/ingot/internal/filesum"
@@ -86,7 +87,7 @@ func (e *evalRun) ask(ctx context.Context, who answerer, requests, answers strin
 	case who.model != "":
 		from := requestLines
 		r := runner{
-			cmd: e.cmd, cfg: e.cfg, in: []string{requests}, from: &from, out: answersFile(answers), models: []hub.Aliased{{Model: who.model}},
+			cmd: e.cmd, cfg: e.cfg, in: []string{requests}, from: &from, out: &export.Output{Path: answers, Format: export.Batch}, models: []hub.Aliased{{Model: who.model}},
 		}
 		_, err := r.run(ctx)
 		if errors.Is(err, local.ErrOtherModel) {
@@ -183,7 +184,7 @@ func (e *evalRun) askFleet(ctx context.Context, alias, requests, answers string)
 	if err := enqueueRequests(ctx, q, requests, enqueue.Options{Batch: batch, Alias: alias}); err != nil {
 		return err
 	}
-	r := collecting{cmd: e.cmd, queue: q, batch: batch, output: answersFile(answers), follow: true}
+	r := collecting{cmd: e.cmd, queue: q, batch: batch, output: &export.Output{Path: answers, Format: export.Batch}, follow: true}
 	c, err := r.run(ctx)
 	if err == nil && !c.Finished {
 		err = errors.New("the batch has not finished: run the same command again to wait for it")

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ingot-run/ingot/files/export"
 	"github.com/ingot-run/ingot/files/prompt"
 	"github.com/ingot-run/ingot/files/table"
 	"github.com/ingot-run/ingot/internal/progress"
@@ -161,16 +160,6 @@ func (f *inputFlags) warnOfContinued(to io.Writer, title string) func(n int) {
 	return func(n int) {
 		fmt.Fprintln(to, title+prompt.WarnOfContinued(n)) //nolint:errcheck // a warning is best effort
 	}
-}
-
-// refuseInput returns an error if OUT or the file of failed rows is one of the inputs.
-func refuseInput(out *export.Output, inputs []string) error {
-	for _, path := range inputs {
-		if path == out.Path && path != stdio || table.SameFile(path, out.Path) || table.SameFile(path, out.Failed) {
-			return usagef("%s is an input and would be overwritten: choose another file for OUT or --failed", path)
-		}
-	}
-	return nil
 }
 
 type unknownFlag string

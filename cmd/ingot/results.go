@@ -46,7 +46,7 @@ func newResults() *cobra.Command {
 
 func (c *resultsCommand) run(cmd *cobra.Command, args []string) error {
 	c.report.begin(cmd)
-	if err := c.report.checkStdout(c.to.path); err != nil {
+	if err := c.report.checkStdout(c.to.Path); err != nil {
 		return err
 	}
 	cfg, err := settings(cmd, config.Redis)
@@ -60,7 +60,7 @@ func (c *resultsCommand) run(cmd *cobra.Command, args []string) error {
 	if c.forget && !out.Regular() {
 		return usagef("--forget needs a file as OUT, which keeps what Redis deletes: %s is not a regular file", out.Path)
 	}
-	if err := refuseInput(out, []string{c.rows.path}); err != nil {
+	if err := out.CheckInputs([]string{c.rows.path}); err != nil {
 		return err
 	}
 	in, err := c.rows.open(out)
@@ -80,7 +80,7 @@ func (c *resultsCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return fmt.Errorf("read results: %w", err)
 	}
-	if err := errors.Join(out.Guard(""), checkColumns(out, in)); err != nil {
+	if err := errors.Join(out.Guard(""), out.CheckColumns(in)); err != nil {
 		return err
 	}
 	defer out.Close() //nolint:errcheck // a temporary folder
@@ -90,7 +90,7 @@ func (c *resultsCommand) run(cmd *cobra.Command, args []string) error {
 		err = out.Finish(cmd.Context(), in, "")
 	}
 	if err == nil {
-		err = c.report.write(cmd, newResultsSummary(args[0], c.to.path, out.Unparsed, got, r.status, r.codes))
+		err = c.report.write(cmd, newResultsSummary(args[0], c.to.Path, out.Unparsed, got, r.status, r.codes))
 	}
 	if err != nil || !got.Finished {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/config/launch"
+	"github.com/ingot-run/ingot/files/export"
 	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/internal/manual"
 	"github.com/ingot-run/ingot/internal/textfmt"
@@ -39,8 +40,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	message, code := textfmt.OneLine(err.Error()), exitFailure
 	var usage *usageError
-	var wrong *launch.SettingsError
-	if errors.As(err, &usage) || errors.As(err, &wrong) {
+	var setting *launch.SettingsError
+	var flag *export.FlagError
+	if errors.As(err, &usage) || errors.As(err, &setting) || errors.As(err, &flag) {
 		message += fmt.Sprintf(" (see %q)", cmd.CommandPath()+" --help")
 		code = exitUsage
 	}

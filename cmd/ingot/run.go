@@ -83,7 +83,7 @@ func newRun() *cobra.Command {
 
 func (c *runCommand) run(cmd *cobra.Command, args []string) error {
 	c.report.begin(cmd)
-	if err := c.report.checkStdout(c.to.path); err != nil {
+	if err := c.report.checkStdout(c.to.Path); err != nil {
 		return err
 	}
 	if c.from.dryRun != 0 {
@@ -112,7 +112,7 @@ func (c *runCommand) run(cmd *cobra.Command, args []string) error {
 		return &usageError{err}
 	}
 	if form != nil && form.Schema != "" {
-		c.to.fieldsOf(form.Schema, r.out)
+		c.to.UseSchema(form.Schema, r.out)
 	}
 	r.out.Table.Selected = c.from.file.Select != (table.Selection{}) // OUT.answers.jsonl may have rows that another run selected
 	if r.models, err = runModels(cfg.Model); err != nil {
@@ -127,7 +127,7 @@ func (c *runCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	r.summary.Out = c.to.path
+	r.summary.Out = c.to.Path
 	r.summary.addUnparsed(r.out.Unparsed)
 	if err := c.report.write(cmd, r.summary); err != nil {
 		return err
@@ -246,7 +246,7 @@ func (r *runner) run(ctx context.Context) (sum local.Summary, err error) {
 // check returns an error if OUT cannot be made from the input. It is called before the first row is
 // answered.
 func (r *runner) check(in *prompt.Input) error {
-	if err := refuseInput(r.out, in.Table.Paths()); err != nil {
+	if err := r.out.CheckInputs(in.Table.Paths()); err != nil {
 		return err
 	}
 	if len(r.models) == 1 && r.out.Appends() {
@@ -255,7 +255,7 @@ func (r *runner) check(in *prompt.Input) error {
 	if !in.Table.Seekable() {
 		return usagef("IN is read again for a table, for a compressed OUT and for each further model, but a pipe can be read only once: write IN to a file first")
 	}
-	return checkColumns(r.out, in.Table.Records)
+	return r.out.CheckColumns(in.Table.Records)
 }
 
 func (r *runner) runModel(ctx context.Context, in *prompt.Input, m hub.Aliased) (sum local.Summary, err error) {
