@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/config/launch"
 	"github.com/ingot-run/ingot/internal/progress"
-	"github.com/ingot-run/ingot/internal/textfmt"
+	"github.com/ingot-run/ingot/worker/local"
 )
 
 func addEngineFlags(flags *pflag.FlagSet) {
@@ -40,7 +40,7 @@ func addCaptureFlag(flags *pflag.FlagSet, path *string) {
 
 // newLaunch returns a launch whose tuning of a new GPU ends with the command's context.
 func newLaunch(ctx context.Context, cfg *config.Config, stderr io.Writer) *launch.Launch {
-	log := newLogger(cfg, cfg.LogLevel, stderr)
+	log := newLogger(cfg, stderr)
 	return &launch.Launch{Config: cfg, Log: log, Progress: kernelProgress(stderr, "compiling kernels"), Tuner: newTuner(ctx, cfg, log, stderr)}
 }
 
@@ -51,26 +51,6 @@ func newTuner(ctx context.Context, cfg *config.Config, log *slog.Logger, stderr 
 	}
 }
 
-// kernelProgress returns a function that shows a number of kernels or of their files on a terminal.
-// It returns nil if w is neither a terminal nor a progress.Display.
 func kernelProgress(w io.Writer, what string) func(done, total int) {
-	if d, ok := w.(*progress.Display); ok {
-		return func(done, total int) {
-			if done == total {
-				d.Phase(loadingModel)
-				return
-			}
-			d.Phase(fmt.Sprintf("%s, %d of %d", what, done, total))
-		}
-	}
-	if !textfmt.IsTerminal(w) {
-		return nil
-	}
-	return func(done, total int) {
-		line := fmt.Sprintf("%s, %d of %d", what, done, total)
-		if done == total {
-			line = ""
-		}
-		fmt.Fprintf(w, "\r\x1b[2K%s", line) //nolint:errcheck // progress is best effort
-	}
+	return progress.Steps(w, what, local.Loading)
 }

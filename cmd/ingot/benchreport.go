@@ -35,7 +35,7 @@ func (b *benchFlags) report(cmd *cobra.Command, cfg *config.Config) error {
 	machine := *cfg
 	machine.Model, machine.Redis = "", ""
 	stderr := cmd.ErrOrStderr()
-	d, problems := doctor.Examine(cmd.Context(), &machine, newTuner(cmd.Context(), cfg, newLogger(cfg, cfg.LogLevel, stderr), stderr), false)
+	d, problems := doctor.Examine(cmd.Context(), &machine, newTuner(cmd.Context(), cfg, newLogger(cfg, stderr), stderr), false)
 	if problems != nil {
 		return problems
 	}

@@ -23,7 +23,7 @@ func newDoctor() *cobra.Command {
 				return usagef("--tune and --tuning off cannot be combined")
 			}
 			stderr := cmd.ErrOrStderr()
-			d, problems := doctor.Examine(cmd.Context(), cfg, newTuner(cmd.Context(), cfg, newLogger(cfg, cfg.LogLevel, stderr), stderr), tune)
+			d, problems := doctor.Examine(cmd.Context(), cfg, newTuner(cmd.Context(), cfg, newLogger(cfg, stderr), stderr), tune)
 			if err := out.write(cmd, d, d.Write); err != nil {
 				return err
 			}

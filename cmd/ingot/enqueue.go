@@ -10,6 +10,7 @@ import (
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/enqueue/fleet"
+	"github.com/ingot-run/ingot/files/prompt"
 	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/internal/progress"
 	"github.com/ingot-run/ingot/internal/textfmt"
@@ -85,7 +86,7 @@ func (c *enqueueCommand) run(cmd *cobra.Command, args []string) error {
 	continued := 0 // rows with a text that the model continues
 	options.Continued = func(n int) { continued = n }
 	if fleet.NoTemplates(cmd.Context(), q, cfg.Alias) {
-		options.Chats = c.from.warnOfNoTemplate(cmd.ErrOrStderr(), "")
+		options.Chats = func(n int) { cmd.PrintErrln(prompt.WarnOfNoTemplate(n, c.from.makesMessages())) }
 	}
 	options.Existing = func(b queue.Batch) { c.warnOfExisting(cmd, b) }
 	if c.deadline > 0 {
@@ -103,8 +104,8 @@ func (c *enqueueCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	cmd.PrintErrln(sum.String())
 	printModels(cmd, cfg.Alias, sum.Models)
-	if warn := c.from.warnOfContinued(cmd.ErrOrStderr(), ""); warn != nil && continued > 0 && fleet.ServesChats(cmd.Context(), q, cfg.Alias, sum.Models) {
-		warn(continued)
+	if !c.from.texts() && continued > 0 && fleet.ServesChats(cmd.Context(), q, cfg.Alias, sum.Models) {
+		cmd.PrintErrln(prompt.WarnOfContinued(continued))
 	}
 	warnOfWaiting(cmd, q, cfg.Alias, sum.Models)
 	if c.report.json {

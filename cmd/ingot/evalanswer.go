@@ -20,7 +20,6 @@ import (
 	"github.com/ingot-run/ingot/eval/remote"
 	"github.com/ingot-run/ingot/files/export"
 	"github.com/ingot-run/ingot/files/rows"
-	"github.com/ingot-run/ingot/hub"
 	"github.com/ingot-run/ingot/internal/filesum"
 	"github.com/ingot-run/ingot/internal/progress"
 	"github.com/ingot-run/ingot/queue"
@@ -85,11 +84,7 @@ func (e *evalRun) cacheOf(ctx context.Context, who answerer) (*eval.Cache, error
 func (e *evalRun) ask(ctx context.Context, who answerer, requests, answers string) error {
 	switch {
 	case who.model != "":
-		from := requestLines
-		r := runner{
-			cmd: e.cmd, cfg: e.cfg, in: []string{requests}, from: &from, out: &export.Output{Path: answers, Format: export.Batch}, models: []hub.Aliased{{Model: who.model}},
-		}
-		_, err := r.run(ctx)
+		err := e.askModel(ctx, who.model, requests, answers)
 		if errors.Is(err, local.ErrOtherModel) {
 			return fmt.Errorf("%s has answers of another model, or of other settings: give an empty directory, or the model and settings of that run", filepath.Dir(answers))
 		}
@@ -98,6 +93,19 @@ func (e *evalRun) ask(ctx context.Context, who answerer, requests, answers strin
 		return e.askServer(ctx, who, requests, answers)
 	}
 	return e.askFleet(ctx, who.name, requests, answers)
+}
+
+func (e *evalRun) askModel(ctx context.Context, model, requests, answers string) error {
+	from := requestLines
+	job, err := newJob(e.cmd, e.cfg, &from, []string{requests})
+	if err != nil {
+		return err
+	}
+	defer job.In.Close() //nolint:errcheck // the file was only read
+	job.Models, job.Open = []local.Model{{Name: model}}, openEngine(e.cfg, "", nil, nil)
+	job.Out = &export.Output{Path: answers, Format: export.Batch}
+	_, err = job.Run(ctx)
+	return err
 }
 
 func (e *evalRun) client(ctx context.Context, who answerer) (*remote.Client, error) {

@@ -55,7 +55,7 @@ func (c *evalSchedule) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	defer queue.Close() //nolint:errcheck // Redis has answered every command
-	log := newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr())
+	log := newLogger(cfg, cmd.ErrOrStderr())
 	n := nightly{cmd: cmd, queue: queue, folder: c.runs.folder, log: log}
 	s, err := schedule.New(queue.Client(), schedule.Options{File: c.file, Evaluate: n.evaluate, Logger: log})
 	if err != nil {

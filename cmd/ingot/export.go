@@ -34,7 +34,7 @@ func (c *exportCommand) run(cmd *cobra.Command, args []string) error {
 	for i, path := range args {
 		args[i] = export.AnswersOf(path)
 	}
-	if err := out.CheckInputs(append(args, c.rows.path)); err != nil {
+	if err := out.CheckPaths(append(args, c.rows.path)); err != nil {
 		return err
 	}
 	in, err := c.rows.open(out)

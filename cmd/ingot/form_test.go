@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/queue/redistest"
+	"github.com/ingot-run/ingot/worker/local"
 )
 
 const (
@@ -227,7 +228,7 @@ func TestCutAnswersFail(t *testing.T) {
 	r = ingot(t, "", append([]string{"run", in, "-o", out, "--json", "--max-tokens", "4", "--retry-failed"}, flags...)...)
 	require.Equal(t, exitRows, r.code, r.stderr)
 	require.Contains(t, r.stderr, "6 rows done, ")
-	var sum runSummary
+	var sum local.Totals
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &sum))
 	require.Equal(t, []int{6, 0, 6, 6}, []int{sum.Answered, sum.Failed, sum.Unparsed, sum.Errors["unparsed_answer"]})
 	require.NoError(t, os.Rename(failed, filepath.Join(folder, "again.csv")))

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -141,26 +140,11 @@ func noteNoRows(cmd *cobra.Command, in *prompt.Input) {
 	}
 }
 
-// warnOfNoTemplate returns a function that warns of n rows that need a chat template.
-func (f *inputFlags) warnOfNoTemplate(to io.Writer, title string) func(n int) {
-	return func(n int) {
-		fmt.Fprintln(to, title+prompt.WarnOfNoTemplate(n, f.makesMessages())) //nolint:errcheck // a warning is best effort
-	}
-}
-
 // makesMessages reports whether flags make messages of the rows.
 func (f *inputFlags) makesMessages() bool { return f.given("template") || f.given("system") }
 
-// warnOfContinued returns a function that warns of n rows whose "prompt" a model for chats
-// continues. It returns nil if the flags say that rows are texts to continue.
-func (f *inputFlags) warnOfContinued(to io.Writer, title string) func(n int) {
-	if f.flags == nil || f.shape == string(prompt.Completion) {
-		return nil
-	}
-	return func(n int) {
-		fmt.Fprintln(to, title+prompt.WarnOfContinued(n)) //nolint:errcheck // a warning is best effort
-	}
-}
+// texts reports whether rows with "prompt" are meant to be continued as texts.
+func (f *inputFlags) texts() bool { return f.flags == nil || f.shape == string(prompt.Completion) }
 
 type unknownFlag string
 

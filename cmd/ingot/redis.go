@@ -56,7 +56,7 @@ func dial(cmd *cobra.Command, cfg *config.Config) (*redisqueue.Queue, error) {
 	if err := queue.CheckServer(cmd.Context()); err != nil {
 		return nil, errors.Join(err, queue.Close())
 	}
-	log := newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr())
+	log := newLogger(cfg, cmd.ErrOrStderr())
 	for _, w := range warnings {
 		log.WarnContext(cmd.Context(), "redis can lose jobs", "reason", w)
 	}

@@ -60,7 +60,7 @@ func (c *resultsCommand) run(cmd *cobra.Command, args []string) error {
 	if c.forget && !out.Regular() {
 		return usagef("--forget needs a file as OUT, which keeps what Redis deletes: %s is not a regular file", out.Path)
 	}
-	if err := out.CheckInputs([]string{c.rows.path}); err != nil {
+	if err := out.CheckPaths([]string{c.rows.path}); err != nil {
 		return err
 	}
 	in, err := c.rows.open(out)

@@ -56,7 +56,7 @@ func (c *serveCommand) run(cmd *cobra.Command, _ []string) (err error) {
 	if err != nil {
 		return err
 	}
-	log := newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr())
+	log := newLogger(cfg, cmd.ErrOrStderr())
 	certificate, err := readCertificate(cfg)
 	if err != nil {
 		return err

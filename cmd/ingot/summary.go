@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -11,7 +10,6 @@ import (
 	"github.com/ingot-run/ingot/files/export"
 	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/queue"
-	"github.com/ingot-run/ingot/worker/local"
 )
 
 // summaryFlags say how a command reports what it has done.
@@ -45,48 +43,6 @@ func (s *summaryFlags) write(cmd *cobra.Command, v any) error {
 	return writeJSON(cmd.OutOrStdout(), v)
 }
 
-// runSummary is the summary of a run in JSON. Counts are sums over all models.
-type runSummary struct {
-	Out              string         `json:"out"`
-	Answered         int            `json:"answered"` // by this command
-	Failed           int            `json:"failed"`
-	Kept             int            `json:"kept"` // results of earlier commands
-	KeptFailed       int            `json:"kept_failed"`
-	Empty            int            `json:"empty_answers"`
-	Unparsed         int            `json:"unparsed_answers"` // answers in OUT that are failed rows, since their text cannot become columns
-	PromptTokens     int            `json:"prompt_tokens"`
-	CompletionTokens int            `json:"completion_tokens"`
-	Seconds          float64        `json:"seconds"`         // without loading the models
-	LoadSeconds      float64        `json:"loading_seconds"` // of all models
-	Errors           map[string]int `json:"errors"`          // failed rows in OUT by code
-}
-
-func (s *runSummary) add(one local.Summary, codes map[string]rows.Failures, loading time.Duration) {
-	s.Answered += one.Done
-	s.Failed += one.Failed
-	s.Kept += one.Kept
-	s.KeptFailed += one.KeptFailed
-	s.Empty += one.Empty
-	s.PromptTokens += one.PromptTokens
-	s.CompletionTokens += one.CompletionTokens
-	s.Seconds += one.Elapsed.Seconds()
-	s.LoadSeconds += loading.Seconds()
-	if s.Errors == nil {
-		s.Errors = map[string]int{}
-	}
-	for code, f := range codes {
-		s.Errors[code] += f.Rows
-	}
-}
-
-// addUnparsed adds the answers that are failed rows because of their texts.
-func (s *runSummary) addUnparsed(n int) {
-	s.Unparsed = n
-	if n > 0 {
-		s.Errors[export.CodeUnparsed] += n
-	}
-}
-
 // resultsSummary is the summary of a collection in JSON.
 type resultsSummary struct {
 	Batch     string `json:"batch"`
@@ -94,7 +50,7 @@ type resultsSummary struct {
 	Rows      int    `json:"rows"` // in OUT
 	New       int    `json:"new"`  // written by this command
 	Failed    int    `json:"failed"`
-	Unparsed  int    `json:"unparsed_answers"` // as in runSummary
+	Unparsed  int    `json:"unparsed_answers"` // as in local.Totals
 	Finished  bool   `json:"finished"`
 	Cancelled bool   `json:"cancelled"`
 

@@ -49,7 +49,7 @@ func runWorker(cmd *cobra.Command, _ []string) (err error) {
 		return err
 	}
 	defer q.Close() //nolint:errcheck // Redis has answered every command
-	log := newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr())
+	log := newLogger(cfg, cmd.ErrOrStderr())
 	loaded := q.ListLoading(cmd.Context(), loadingWorker(cfg), log)
 	start := time.Now()
 	engines, err := newLaunch(cmd.Context(), cfg, cmd.ErrOrStderr()).Engines(cfg.Model, launch.EngineOptions(cfg))

@@ -27,6 +27,20 @@ func ModelFile(name string) (string, error) {
 	return found.Path, err
 }
 
+// ModelSize returns the size of a model's file in bytes; 0 if it is not known. The error is that of
+// ModelFile.
+func ModelSize(name string) (int64, error) {
+	path, err := ModelFile(name)
+	if err != nil {
+		return 0, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, nil //nolint:nilerr // opening the file reports it
+	}
+	return info.Size(), nil
+}
+
 // EngineOptions returns the options of an engine that answers rows.
 func EngineOptions(cfg *config.Config) engine.Options {
 	opts := cfg.Engine

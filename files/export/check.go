@@ -2,8 +2,23 @@ package export
 
 import "github.com/ingot-run/ingot/files/table"
 
-// CheckInputs returns a *FlagError if the output, or the file of failed rows, is one of the inputs.
-func (o *Output) CheckInputs(paths []string) error {
+// CheckInput returns a *FlagError if the answers of a number of models to an input cannot be
+// written to the output. It is called before the first row is answered.
+func (o *Output) CheckInput(in *table.Input, models int) error {
+	if err := o.CheckPaths(in.Paths()); err != nil {
+		return err
+	}
+	if models == 1 && o.Appends() {
+		return nil
+	}
+	if !in.Seekable() {
+		return flagErrorf("IN is read again for a table, for a compressed OUT and for each further model, but a pipe can be read only once: write IN to a file first")
+	}
+	return o.CheckColumns(in.Records)
+}
+
+// CheckPaths returns a *FlagError if the output, or the file of failed rows, is one of the inputs.
+func (o *Output) CheckPaths(paths []string) error {
 	for _, path := range paths {
 		if path == o.Path && path != stdout || table.SameFile(path, o.Path) || table.SameFile(path, o.Failed) {
 			return flagErrorf("%s is an input and would be overwritten: choose another file for OUT or --failed", path)
