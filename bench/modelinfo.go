@@ -2,7 +2,6 @@ package bench
 
 import (
 	"cmp"
-	"fmt"
 	"runtime"
 	"slices"
 
@@ -75,17 +74,6 @@ type TypeInfo struct {
 	Type  string `json:"type"`
 	Count int    `json:"count"`
 	Bytes uint64 `json:"bytes"`
-}
-
-// TokenizerText describes the tokenizer.
-func (m *ModelInfo) TokenizerText() string {
-	switch {
-	case m.Tokenizer == "":
-		return "none"
-	case m.PreTokenizer == "":
-		return m.Tokenizer
-	}
-	return fmt.Sprintf("%s, split rule %s", m.Tokenizer, m.PreTokenizer)
 }
 
 // DescribeModel returns what a model's file states.

@@ -4,10 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"runtime"
-	"strings"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -39,52 +36,11 @@ func runModelsCatalog(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	store := modelStore()
-	t := textfmt.NewTable(cmd.OutOrStdout(), "NAME", "DOWNLOAD", "MEMORY", "LICENCE", "HERE", "GOOD FOR")
-	for _, e := range hub.Catalog {
-		n, err := hub.ParseName(e.File)
-		if err != nil {
-			return err
-		}
-		here := "fits"
-		if e.Memory() > memory {
-			here = "too large"
-		}
-		if _, err := store.Find(n); err == nil {
-			here = "on disk"
-			if e.Memory() > memory {
-				here = "on disk, too large"
-			}
-		}
-		t.Line(e.Name, humanize.Bytes(uint64(e.Bytes)), humanize.Bytes(uint64(e.Memory())), e.Licence, here, e.For)
-	}
-	for _, path := range bundledModels() {
-		info, err := os.Stat(path)
-		if err != nil {
-			continue
-		}
-		t.Line(path, humanize.Bytes(uint64(info.Size())), "", "Apache-2.0", "on disk", "a toy to try commands with: it answers ten kinds of questions")
-	}
-	if err := t.Flush(); err != nil {
+	if err := modelStore().WriteCatalog(cmd.OutOrStdout(), memory); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s of memory can be used here, by default %d%% of what is free. Sizes are approximate.\n", humanize.Bytes(uint64(memory)), engine.DefaultMemoryPercent)
 	return err
-}
-
-// bundledModels returns the paths of the models that come with the source, if the program runs in a
-// clone.
-func bundledModels() []string {
-	folders := []string{"models"}
-	if program, err := os.Executable(); err == nil {
-		folders = append(folders, filepath.Join(filepath.Dir(filepath.Dir(program)), "models"))
-	}
-	for _, folder := range folders {
-		if found, err := filepath.Glob(filepath.Join(folder, "tiny-*.gguf")); err == nil && len(found) > 0 {
-			return found
-		}
-	}
-	return nil
 }
 
 func newModelsList() *cobra.Command {
@@ -92,23 +48,7 @@ func newModelsList() *cobra.Command {
 	return printing(cmd, func([]string) ([]hub.Model, error) {
 		_, err := settings(cmd)
 		return append([]hub.Model{}, modelStore().List()...), err
-	}, writeModels)
-}
-
-func writeModels(w io.Writer, list []hub.Model) error {
-	unfinished := modelStore().Unfinished()
-	if len(list)+len(unfinished) == 0 {
-		_, err := fmt.Fprintln(w, `There are no models yet. "ingot models" lists some to begin with.`)
-		return err
-	}
-	t := textfmt.NewTable(w, "NAME", "SIZE", "FROM")
-	for _, m := range list {
-		t.Line(m.Name, humanize.Bytes(uint64(m.Bytes)), m.Owner)
-	}
-	for _, m := range unfinished {
-		t.Line(m.Name, humanize.Bytes(uint64(m.Bytes)), "unfinished download")
-	}
-	return t.Flush()
+	}, func(w io.Writer, list []hub.Model) error { return modelStore().WriteModels(w, list) })
 }
 
 func newModelsRemove() *cobra.Command {
@@ -163,13 +103,5 @@ func suggestions() string {
 	if err != nil {
 		return ""
 	}
-	var b strings.Builder
-	b.WriteString("Models for this machine's memory and cores; download one, then give its name with --model:\n")
-	t := textfmt.NewTable(&b)
-	for _, e := range hub.Fitting(memory, runtime.NumCPU(), 3) {
-		t.Line("  ingot pull "+e.Name, humanize.Bytes(uint64(e.Bytes)), e.For)
-	}
-	_ = t.Flush()
-	b.WriteString("\"ingot models\" lists more, \"ingot models list\" those on this machine.\n")
-	return b.String()
+	return hub.Suggestions(memory, runtime.NumCPU())
 }

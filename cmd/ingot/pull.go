@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/hub"
@@ -44,22 +43,7 @@ func runPull(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	cmd.PrintErrln(pulled(got, time.Since(start)))
+	cmd.PrintErrln(got.Describe(time.Since(start)))
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), got.Path)
 	return err
-}
-
-func pulled(got hub.Pulled, took time.Duration) string {
-	size := humanize.Bytes(uint64(got.Bytes))
-	switch {
-	case got.Owner != "":
-		return fmt.Sprintf("%s: %s has the model already", size, got.Owner)
-	case got.Moved == 0:
-		return size + ": the model is on this machine already"
-	}
-	text := fmt.Sprintf("%s in %s, %s/s", humanize.Bytes(uint64(got.Moved)), took.Round(100*time.Millisecond), humanize.Bytes(uint64(progress.PerSecond(int(got.Moved), took))))
-	if got.Commit != "" {
-		return text + ", SHA-256 matches the hub's"
-	}
-	return text + ", SHA-256 " + got.SHA256
 }
