@@ -13,6 +13,9 @@ import (
 // run's directory.
 const GateFile = "gate.json"
 
+// OwnMargin is the margin of a comparison that selects each task's own Margin.
+const OwnMargin = -1
+
 // GateVerdict is the verdict of a gate on a run.
 type GateVerdict struct {
 	Baseline string             `json:"baseline"` // name of the baseline

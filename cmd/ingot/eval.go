@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -129,12 +128,17 @@ func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 			set()
 		}
 	}
-	sets, err := loadTasks(e.cmd, tasks, e.settings)
+	sets, err := eval.LoadAll(tasks, e.settings)
+	for _, s := range sets {
+		for _, line := range s.Notes() {
+			cmd.PrintErrln(line)
+		}
+	}
 	if err != nil {
 		return err
 	}
 	for _, line := range eval.Advice(sets) {
-		e.cmd.PrintErrln(line)
+		cmd.PrintErrln(line)
 	}
 	if e.cfg, err = settings(e.cmd); err != nil {
 		return err
@@ -168,18 +172,10 @@ func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 	if err != nil {
 		return err
 	}
-	for name, n := range results.Samples {
-		if n.Undecided > 0 {
-			cmd.PrintErrf("%s: %s with an answer that only a program for algebra can compare with the target for sure: normal forms are compared. They have the field \"undecided\" in %s\n",
-				textfmt.Printable(name), countRows(n.Undecided), textfmt.Printable(eval.SamplesFile(name)))
-		}
+	for _, line := range results.Notes() {
+		cmd.PrintErrln(line)
 	}
-	for _, name := range slices.Sorted(maps.Keys(results.Samples)) {
-		if n := results.Samples[name].NaN; n > 0 {
-			cmd.PrintErrf("%s: %s with a score that is NaN (null in %s): a mean with them is NaN too, as in lm-evaluation-harness\n", textfmt.Printable(name), countRows(n), textfmt.Printable(eval.SamplesFile(name)))
-		}
-	}
-	return checkScored(cmd, e.folder, results)
+	return results.CheckScored(e.folder, func(text string) { cmd.PrintErrln(text) })
 }
 
 // outputFormat is the value of --output-format.
@@ -195,23 +191,6 @@ func (f *outputFormat) Set(s string) error {
 	}
 	*f = outputFormat(s)
 	return nil
-}
-
-// loadTasks reads the rows of tasks. It prints how many rows are left out, and why.
-func loadTasks(cmd *cobra.Command, tasks []*task.Task, s eval.Settings) ([]*eval.Set, error) {
-	sets, err := eval.LoadAll(tasks, s)
-	for _, set := range sets {
-		for _, reason := range slices.Sorted(maps.Keys(set.Skipped)) {
-			cmd.PrintErrf("%s: %s: %s\n", textfmt.Printable(set.Name), countRows(set.Skipped[reason]), textfmt.Printable(reason))
-		}
-		if n := len(set.NoRight); n > 0 {
-			cmd.PrintErrf("%s: %s with a target that is none of the choices, the first of them row %d: they count as wrong, as in lm-evaluation-harness\n", textfmt.Printable(set.Name), countRows(n), set.NoRight[0]+1)
-		}
-		if n := len(set.Empty); n > 0 {
-			cmd.PrintErrf("%s: %s with an empty target, the first of them row %d: they count as wrong by the metric contains\n", textfmt.Printable(set.Name), countRows(n), set.Empty[0]+1)
-		}
-	}
-	return sets, err
 }
 
 func (e *evalRun) choose(sets []*eval.Set) (err error) {

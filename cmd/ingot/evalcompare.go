@@ -11,15 +11,12 @@ import (
 	"github.com/ingot-run/ingot/eval/statistics"
 )
 
-// ownMargin is the value of --margin that selects each task's own margin.
-const ownMargin = -1
-
 func newEvalCompare() *cobra.Command {
 	return printing(&cobra.Command{
 		Use:   "compare BASELINE CANDIDATE",
 		Short: "Compare two runs",
 		Args:  arguments("BASELINE", "CANDIDATE"),
-	}, func(args []string) ([]eval.Compared, error) { return eval.Compare(args[0], args[1], ownMargin) }, report.WriteComparison)
+	}, func(args []string) ([]eval.Compared, error) { return eval.Compare(args[0], args[1], eval.OwnMargin) }, report.WriteComparison)
 }
 
 func newEvalGate() *cobra.Command {
@@ -39,7 +36,7 @@ func newEvalGate() *cobra.Command {
 	g.runs.add(cmd.Flags())
 	cmd.Flags().BoolVarP(&g.quiet, "quiet", "q", false, "print nothing but the error; the exit code is the verdict")
 	g.out.add(cmd.Flags())
-	cmd.Flags().Float64Var(&g.margin, "margin", ownMargin, "accept a loss of `X`, such as 0.02 (default each task's margin)")
+	cmd.Flags().Float64Var(&g.margin, "margin", eval.OwnMargin, "accept a loss of `X`, such as 0.02 (default each task's margin)")
 	cmd.Flags().Lookup("margin").DefValue = "0" // the help prints no default of 0
 	return cmd
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,9 +14,7 @@ import (
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/eval"
 	"github.com/ingot-run/ingot/eval/schedule"
-	"github.com/ingot-run/ingot/eval/task"
 	"github.com/ingot-run/ingot/files/rows"
-	"github.com/ingot-run/ingot/internal/textfmt"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/redisqueue"
 )
@@ -56,104 +53,48 @@ func (c *evalSchedule) run(cmd *cobra.Command, _ []string) error {
 	}
 	defer queue.Close() //nolint:errcheck // Redis has answered every command
 	log := newLogger(cfg, cmd.ErrOrStderr())
-	n := nightly{cmd: cmd, queue: queue, folder: c.runs.folder, log: log}
-	s, err := schedule.New(queue.Client(), schedule.Options{File: c.file, Evaluate: n.evaluate, Logger: log})
+	fleet := scheduled{queue: queue, log: log}
+	e := schedule.Evaluator{
+		Folder: c.runs.folder, Version: programVersion(), Note: func(text string) { cmd.PrintErrln(text) }, Answer: fleet.answering,
+	}
+	s, err := schedule.New(queue.Client(), schedule.Options{File: c.file, Evaluate: e.Evaluate, Logger: log})
 	if err != nil {
 		return err
 	}
 	return s.Run(cmd.Context())
 }
 
-type nightly struct {
-	cmd    *cobra.Command
-	queue  *redisqueue.Queue
-	folder string
-	log    *slog.Logger
+// scheduled answers the requests of scheduled runs with a fleet.
+type scheduled struct {
+	queue *redisqueue.Queue
+	log   *slog.Logger
 }
 
-// evaluate runs an evaluation through the fleet and judges it. The batch and the directory are
-// named after the run, so that another attempt continues them. An error that another attempt would
-// only repeat is returned as an outcome, not as an error.
-func (n *nightly) evaluate(ctx context.Context, e *schedule.Entry, run string) (schedule.Outcome, error) {
-	outcome, err := n.judge(ctx, e, run)
-	var unanswered *unansweredError
-	if err == nil || errors.As(err, &unanswered) {
-		return outcome, err
-	}
-	return schedule.Outcome{Verdict: schedule.Error, Message: textfmt.OneLine(err.Error())}, nil
-}
-
-type unansweredError struct{ error }
-
-func (e *unansweredError) Unwrap() error { return e.error }
-
-func (n *nightly) judge(ctx context.Context, e *schedule.Entry, run string) (o schedule.Outcome, err error) {
-	tasks, groups, err := task.ReadAll(e.Tasks, nil)
-	if err != nil {
-		return o, err
-	}
-	settings := eval.Settings{Limit: e.Limit}
-	if e.Chat {
-		settings.Chat = &e.Chat
-	}
-	sets, err := loadTasks(n.cmd, tasks, settings)
-	if err != nil {
-		return o, err
-	}
-	if eval.Judged(sets) && e.Judge == "" {
-		return o, errors.New("a task of type judge needs a second model: set \"judge\" of the entry to the model name that workers serve")
-	}
-	dir, made := filepath.Join(n.folder, run), eval.Config{Limit: e.Limit, Version: programVersion(), Model: e.Model}
-	results, err := eval.Evaluate(ctx, dir, sets, groups, made, n.answering(e, e.Model, "eval-"+run), n.answering(e, e.Judge, "judge-"+run))
-	if err != nil {
-		return o, err
-	}
-	if e.Gate == nil {
-		o = schedule.Outcome{Verdict: schedule.Ungated, Message: results.Unanswered()}
-		if o.Message != "" {
-			o.Verdict = schedule.Error
-		}
-		return o, nil
-	}
-	margin := float64(ownMargin)
-	if e.Gate.Margin != nil {
-		margin = *e.Gate.Margin
-	}
-	v, err := eval.Gate(n.folder, e.Gate.Baseline, run, margin)
-	if err == nil {
-		err = v.Write(dir)
-	}
-	if err != nil {
-		return o, err
-	}
-	return schedule.Outcome{Verdict: schedule.Verdict(v.Verdict), Message: v.String()}, nil
-}
-
-func (n *nightly) answering(e *schedule.Entry, alias, batch string) eval.Answer {
+func (f *scheduled) answering(e *schedule.Entry, alias, batch string) eval.Answer {
 	return func(ctx context.Context, requests, answers string) error {
-		workers, err := n.queue.Workers(ctx, alias)
+		workers, err := f.queue.Workers(ctx, alias)
 		if err == nil && workers == 0 {
-			n.log.WarnContext(ctx, "no worker serves the model name: the rows wait for one until the deadline", "batch", batch, "model", alias)
+			f.log.WarnContext(ctx, "no worker serves the model name: the rows wait for one until the deadline", "batch", batch, "model", alias)
 		}
 		if err == nil {
-			err = enqueueRequests(ctx, n.queue, requests, enqueue.Options{Batch: batch, Alias: alias, Deadline: time.Now().Add(e.Deadline)})
+			err = enqueueRequests(ctx, f.queue, requests, enqueue.Options{Batch: batch, Alias: alias, Deadline: time.Now().Add(e.Deadline)})
 		}
 		if err == nil {
-			err = n.collect(ctx, batch, answers)
+			err = f.collect(ctx, batch, answers)
 		}
 		if err == nil || errors.Is(err, rows.ErrOtherFile) || errors.Is(err, queue.ErrCancelled) {
 			return err
 		}
-		return &unansweredError{err}
+		return &schedule.UnansweredError{Err: err}
 	}
 }
 
-func (n *nightly) collect(ctx context.Context, batch, answers string) error {
+func (f *scheduled) collect(ctx context.Context, batch, answers string) error {
 	out, err := rows.OpenOutput(answers, batch)
 	if err != nil {
 		return err
 	}
-	c, err := enqueue.Collect(ctx, n.queue, out, enqueue.CollectOptions{Follow: true})
+	c, err := enqueue.Collect(ctx, f.queue, out, enqueue.CollectOptions{Follow: true})
 	if err = errors.Join(err, out.Close()); err != nil {
 		return fmt.Errorf("read results: %w", err)
 	}
@@ -195,7 +136,7 @@ func newScheduleList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return out.write(cmd, slots, func(w io.Writer) error { return writeSlots(w, slots) })
+			return out.write(cmd, slots, func(w io.Writer) error { return schedule.WriteSlots(w, slots) })
 		}
 		s, err := t.List(cmd.Context(), last)
 		if err != nil {
@@ -205,37 +146,11 @@ func newScheduleList() *cobra.Command {
 			if len(s.Schedulers) == 0 {
 				cmd.PrintErrln("no scheduler is running")
 			}
-			return writeEntries(w, s.Entries)
+			return schedule.WriteEntries(w, s.Entries)
 		})
 	})
 	out.add(cmd.Flags())
 	return cmd
-}
-
-func writeEntries(w io.Writer, list []schedule.EntryStatus) error {
-	t := textfmt.NewTable(w, "entry", "cron", "time zone", "model name", "next", "last slot", "state", "verdict")
-	for i := range list {
-		e := &list[i]
-		next := e.Next.Local().Format(time.DateTime)
-		if e.Paused {
-			next = "paused"
-		}
-		var last schedule.Slot
-		if len(e.Slots) > 0 {
-			last = e.Slots[0]
-		}
-		t.Line(e.Name, e.Cron, e.TimeZone, e.Model, next, last.Name, last.State, last.Verdict)
-	}
-	return t.Flush()
-}
-
-func writeSlots(w io.Writer, list []schedule.Slot) error {
-	t := textfmt.NewTable(w, "slot", "state", "attempts", "started", "ended", "verdict", "notified", "message")
-	for i := range list {
-		s := &list[i]
-		t.Line(s.Name, s.State, s.Attempt, s.Started, s.Ended, s.Verdict, textfmt.OneLine(s.Notified), textfmt.OneLine(s.Message))
-	}
-	return t.Flush()
 }
 
 func newScheduleRunNow() *cobra.Command {
