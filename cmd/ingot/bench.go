@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,14 +16,15 @@ import (
 
 	"github.com/ingot-run/ingot/bench"
 	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/config/launch"
 	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
 func newBench() *cobra.Command {
 	b := benchFlags{
-		prompt: counts{128}, gen: counts{64}, batch: counts{1}, context: counts{0},
-		weights: weightFlags{quant: "q4_0"},
+		prompt: bench.Numbers{128}, gen: bench.Numbers{64}, batch: bench.Numbers{1}, context: bench.Numbers{0},
+		weights: weightFlags{launch.Weights{Quant: "q4_0"}},
 	}
 	cmd := &cobra.Command{
 		Use:   "bench --model MODEL | --shape NAME",
@@ -42,7 +42,7 @@ type benchFlags struct {
 	mode, questions, json       string
 	capture, roofline           string
 	reportFile                  string
-	prompt, gen, batch, context counts
+	prompt, gen, batch, context bench.Numbers
 	rows, shared, repeat        int
 	temperature, topP, spread   float64
 	noSharing                   bool
@@ -52,7 +52,7 @@ type benchFlags struct {
 func (b *benchFlags) add(flags *pflag.FlagSet) {
 	config.AddFlag(flags, config.Model)
 	b.weights.add(flags)
-	flags.StringVar(&b.weights.write, "write", "", "write the shape to `FILE`, for other engines; without --mode nothing is measured")
+	flags.StringVar(&b.weights.Write, "write", "", "write the shape to `FILE`, for other engines; without --mode nothing is measured")
 	flags.StringVar(&b.mode, "mode", "", "measure `MODE`: prefill, decode or full (default decode)")
 	flags.Var(&b.prompt, "prompt", "prompts of `N` tokens")
 	flags.Var(&b.gen, "gen", "answers of `N` tokens; with --questions, the maximum")
@@ -92,15 +92,15 @@ func (b *benchFlags) run(cmd *cobra.Command, _ []string) (err error) {
 	if b.roofline != "" {
 		return b.predict(cmd, cfg)
 	}
-	if cmd.Flags().Changed("quant") && b.weights.shape == "" {
+	if cmd.Flags().Changed("quant") && b.weights.Shape == "" {
 		return usagef("--quant requires --shape: the weights of a --model are quantised already")
 	}
-	path, remove, err := b.weights.file(cfg.Model)
+	path, remove, err := b.weights.File(cfg.Model)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	if b.weights.write != "" && b.mode == "" {
+	if b.weights.Write != "" && b.mode == "" {
 		cmd.PrintErrf("wrote %s\n", textfmt.Printable(path))
 		return nil
 	}
@@ -108,7 +108,7 @@ func (b *benchFlags) run(cmd *cobra.Command, _ []string) (err error) {
 	if err != nil {
 		return err
 	}
-	name := cmp.Or(b.json, fmt.Sprintf("bench-%s-%s.json", b.weights.name(path), cases[0].Mode))
+	name := cmp.Or(b.json, fmt.Sprintf("bench-%s-%s.json", b.weights.Name(path), cases[0].Mode))
 	return writeFigures(cmd, name, records, func() error { return bench.WriteTable(cmd.OutOrStdout(), records) })
 }
 
@@ -122,7 +122,7 @@ func (b *benchFlags) cases() ([]bench.Case, error) {
 	}
 	prompts, gens, contexts := b.prompt, b.gen, b.context
 	if mode == bench.Prefill {
-		gens = counts{1}
+		gens = bench.Numbers{1}
 	}
 	if b.spread != 0 && (mode != bench.Full || b.questions != "") {
 		return nil, usagef("--spread is for --mode full with random prompts")
@@ -136,7 +136,7 @@ func (b *benchFlags) cases() ([]bench.Case, error) {
 		if c.Requests, err = bench.ReadQuestionsFile(b.questions, slices.Max(b.gen)); err != nil {
 			return nil, err
 		}
-		prompts, gens, contexts = counts{1}, counts{2}, counts{0}
+		prompts, gens, contexts = bench.Numbers{1}, bench.Numbers{2}, bench.Numbers{0}
 	}
 	if b.noSharing && slices.Max(contexts) > 0 {
 		return nil, usagef("--context cannot be combined with --no-sharing, which turns prefix caching off")
@@ -210,32 +210,3 @@ func writeTo(cmd *cobra.Command, what, path string, write func(io.Writer) error)
 	cmd.PrintErrf("%s written to %s\n", what, textfmt.Printable(path))
 	return nil
 }
-
-// counts is the value of a flag: a list of whole numbers, in which 2k means 2048.
-type counts []int
-
-func (c *counts) String() string {
-	texts := make([]string, len(*c))
-	for i, n := range *c {
-		texts[i] = strconv.Itoa(n)
-	}
-	return strings.Join(texts, ",")
-}
-
-func (c *counts) Set(s string) error {
-	*c = nil
-	for text := range strings.SplitSeq(s, ",") {
-		digits, thousands := strings.CutSuffix(text, "k")
-		n, err := strconv.Atoi(digits)
-		if err != nil || n < 0 || n > 1<<24 {
-			return fmt.Errorf("%q is not allowed; give whole numbers up to %d, such as 256 or 2k, separated by commas", text, 1<<24)
-		}
-		if thousands {
-			n *= 1024
-		}
-		*c = append(*c, n)
-	}
-	return nil
-}
-
-func (c *counts) Type() string { return "numbers" }

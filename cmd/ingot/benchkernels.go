@@ -10,10 +10,11 @@ import (
 
 	"github.com/ingot-run/ingot/bench/kernels"
 	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/config/launch"
 )
 
 func newBenchKernels() *cobra.Command {
-	k := benchKernels{weights: weightFlags{quant: "q4_0"}}
+	k := benchKernels{weights: weightFlags{launch.Weights{Quant: "q4_0"}}}
 	cmd := &cobra.Command{
 		Use:   "kernels",
 		Short: "Measure single operations",
@@ -54,9 +55,9 @@ func (k *benchKernels) run(cmd *cobra.Command, _ []string) (err error) {
 	case k.sweep && k.profile:
 		return usagef("--sweep and --profile cannot be combined: give one")
 	case k.profile:
-		return profileKernels(cmd, cfg, &k.weights, cmp.Or(k.json, "measured.json"))
+		return profileKernels(cmd, cfg, &k.weights.Weights, cmp.Or(k.json, "measured.json"))
 	case k.sweep:
-		return sweepGeometry(cmd, cfg, &k.weights, cmp.Or(k.json, config.GeometryFile()))
+		return sweepGeometry(cmd, cfg, &k.weights.Weights, cmp.Or(k.json, config.GeometryFile()))
 	}
 	for _, name := range []string{string(config.Model), "shape", "quant", string(config.KV)} {
 		if cmd.Flags().Changed(name) {

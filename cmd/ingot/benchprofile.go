@@ -12,11 +12,11 @@ import (
 
 // profileShapes are the shapes that are measured if no model is given. Their steps run the same
 // kernels as those of rooflineShapes.
-var profileShapes = []weightFlags{{shape: "glm-4.7-flash:8", quant: "q4_k"}, {shape: "smollm-135m", quant: "q4_0"}}
+var profileShapes = []launch.Weights{{Shape: "glm-4.7-flash:8", Quant: "q4_k"}, {Shape: "smollm-135m", Quant: "q4_0"}}
 
 // profileKernels measures how long the kernels of the engine's steps take, and writes the times to
 // a file.
-func profileKernels(cmd *cobra.Command, cfg *config.Config, weights *weightFlags, path string) (err error) {
+func profileKernels(cmd *cobra.Command, cfg *config.Config, weights *launch.Weights, path string) (err error) {
 	if cfg.Backend == config.BackendCPU {
 		return launch.NoGPU("profile", cfg.Backend)
 	}
@@ -24,7 +24,7 @@ func profileKernels(cmd *cobra.Command, cfg *config.Config, weights *weightFlags
 	l.Cached = true
 	defer func() { err = errors.Join(err, l.Close()) }()
 	var all roofline.Measurements
-	for _, w := range weights.orElse(cfg.Model, profileShapes) {
+	for _, w := range weights.Else(cfg.Model, profileShapes) {
 		p, err := profileModel(cmd, l, &w)
 		if err != nil {
 			return err
@@ -40,11 +40,11 @@ func profileKernels(cmd *cobra.Command, cfg *config.Config, weights *weightFlags
 	return writeTo(cmd, "measurements", path, all.Write)
 }
 
-func profileModel(cmd *cobra.Command, l *launch.Launch, weights *weightFlags) (p roofline.Measurements, err error) {
-	path, remove, err := weights.file(l.Config.Model)
+func profileModel(cmd *cobra.Command, l *launch.Launch, weights *launch.Weights) (p roofline.Measurements, err error) {
+	path, remove, err := weights.File(l.Config.Model)
 	if err != nil {
 		return p, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	return roofline.ProfileFile(cmd.Context(), l.Device, path, l.Config.Engine.KV, "profile of "+weights.name(path))
+	return roofline.ProfileFile(cmd.Context(), l.Device, path, l.Config.Engine.KV, "profile of "+weights.Name(path))
 }

@@ -9,15 +9,16 @@ import (
 	"github.com/ingot-run/ingot/bench"
 	"github.com/ingot-run/ingot/bench/roofline"
 	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/config/launch"
 )
 
 // The defaults of a prediction: the shapes if no model is given, the numbers of streams, and the
 // lengths of context and prompt in tokens.
 var (
-	rooflineShapes  = []weightFlags{{shape: "glm-4.7-flash", quant: "q4_k"}, {shape: "smollm-135m", quant: "q4_0"}}
-	rooflineBatch   = counts{1, 16, 64}
-	rooflineContext = counts{2048}
-	rooflinePrompt  = counts{2048}
+	rooflineShapes  = []launch.Weights{{Shape: "glm-4.7-flash", Quant: "q4_k"}, {Shape: "smollm-135m", Quant: "q4_0"}}
+	rooflineBatch   = bench.Numbers{1, 16, 64}
+	rooflineContext = bench.Numbers{2048}
+	rooflinePrompt  = bench.Numbers{2048}
 )
 
 // predict prints a chip's speeds for every model: decoding by streams and context, prompts by
@@ -31,17 +32,17 @@ func (b *benchFlags) predict(cmd *cobra.Command, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	if b.weights.write != "" {
+	if b.weights.Write != "" {
 		return usagef("--write cannot be combined with --roofline, which needs no file")
 	}
 	measured := roofline.Measured()
 	var list []roofline.Prediction
-	for _, weights := range b.weights.orElse(cfg.Model, rooflineShapes) {
-		f, err := weights.layout(cfg.Model)
+	for _, weights := range b.weights.Else(cfg.Model, rooflineShapes) {
+		f, err := weights.Layout(cfg.Model)
 		if err != nil {
 			return err
 		}
-		some, err := roofline.PredictAll(f, weights.name(f.Path()), cfg.Engine.KV, chip, workloads, &measured)
+		some, err := roofline.PredictAll(f, weights.Name(f.Path()), cfg.Engine.KV, chip, workloads, &measured)
 		if err := errors.Join(err, f.Close()); err != nil {
 			return err
 		}
@@ -56,7 +57,7 @@ func (b *benchFlags) predict(cmd *cobra.Command, cfg *config.Config) error {
 
 // workloads returns what is predicted: decoding, prompts, or both if --mode is not given.
 func (b *benchFlags) workloads(cmd *cobra.Command) (list []roofline.Workload, err error) {
-	given := func(name string, have, otherwise counts) counts {
+	given := func(name string, have, otherwise bench.Numbers) bench.Numbers {
 		if cmd.Flags().Changed(name) {
 			return have
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags, path string) (err error) {
+func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *launch.Weights, path string) (err error) {
 	if cfg.Backend == config.BackendCPU {
 		return launch.NoGPU("sweep", cfg.Backend)
 	}
@@ -25,7 +25,7 @@ func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags,
 			return err
 		}
 	}
-	f, err := weights.layout(cfg.Model)
+	f, err := weights.Layout(cfg.Model)
 	if err != nil {
 		return err
 	}

@@ -151,8 +151,10 @@ func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 		return err
 	}
 	made := eval.Config{Limit: e.settings.Limit, Version: programVersion(), Model: e.who.shown(), Server: e.who.server()}
-	if made.ChatTemplate, err = templateSum(e.who.model); err != nil {
-		return err
+	if e.who.model != "" {
+		if made.ChatTemplate, err = launch.TemplateSum(e.who.model); err != nil {
+			return err
+		}
 	}
 	results, err := eval.Evaluate(cmd.Context(), e.folder, sets, groups, made, e.answering(e.who), e.answering(e.judge))
 	if err != nil {

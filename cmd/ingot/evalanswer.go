@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
@@ -14,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/eval"
 	"github.com/ingot-run/ingot/eval/remote"
@@ -153,25 +150,6 @@ func (e *evalRun) askServer(ctx context.Context, who answerer, requests, answers
 		return errors.New("stopped before all rows were answered: run the same command again to continue")
 	}
 	return err
-}
-
-// templateSum returns the SHA-256 of the chat template in a model's file; empty if path is empty or
-// the file has no template.
-func templateSum(path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	f, err := gguf.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close() //nolint:errcheck // the file was only read
-	template, err := f.Meta().String("tokenizer.chat_template")
-	if err != nil || template == "" {
-		return "", nil // the file has no template
-	}
-	sum := sha256.Sum256([]byte(template))
-	return hex.EncodeToString(sum[:]), nil
 }
 
 // askFleet queues the requests as a batch and waits for the results. The batch id is stored in the

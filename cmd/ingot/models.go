@@ -9,10 +9,8 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-run/ingot/config/launch"
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
-	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/hub"
 	"github.com/ingot-run/ingot/internal/textfmt"
 )
@@ -87,15 +85,6 @@ func freeMemory() (free int64, err error) {
 }
 
 func modelStore() hub.Store { return hub.Store{Env: hub.ReadEnv()} }
-
-// openModel opens a model's file, given its path or a model name.
-func openModel(name string) (*gguf.File, error) {
-	path, err := launch.ModelFile(name)
-	if err != nil {
-		return nil, err
-	}
-	return gguf.Open(path)
-}
 
 // suggestions lists models for this machine, for a user who has no model yet.
 func suggestions() string {

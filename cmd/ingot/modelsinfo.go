@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/bench"
+	"github.com/ingot-run/ingot/config/launch"
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/internal/filesum"
 )
@@ -38,7 +39,7 @@ func newModel() *cobra.Command {
 }
 
 func (c *modelsInfoCommand) run(cmd *cobra.Command, args []string) (err error) {
-	f, err := openModel(args[0])
+	f, err := launch.OpenModel(args[0])
 	if err != nil {
 		return err
 	}

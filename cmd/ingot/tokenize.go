@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/config/launch"
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
@@ -25,7 +26,7 @@ func newTokenize() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			f, err := openModel(cfg.Model)
+			f, err := launch.OpenModel(cfg.Model)
 			if err != nil {
 				return err
 			}

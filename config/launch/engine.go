@@ -2,44 +2,13 @@ package launch
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/hub"
 )
-
-// ModelFile returns the path of a model, given by its file or its name. It makes no network
-// request.
-func ModelFile(name string) (string, error) {
-	n, err := hub.ParseName(name)
-	if err != nil {
-		return "", fmt.Errorf("find the model: %w", err)
-	}
-	store := hub.Store{Env: hub.ReadEnv()}
-	if err := store.CheckFile(n); err != nil {
-		return "", err
-	}
-	found, err := store.Find(n)
-	return found.Path, err
-}
-
-// ModelSize returns the size of a model's file in bytes; 0 if it is not known. The error is that of
-// ModelFile.
-func ModelSize(name string) (int64, error) {
-	path, err := ModelFile(name)
-	if err != nil {
-		return 0, err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0, nil //nolint:nilerr // opening the file reports it
-	}
-	return info.Size(), nil
-}
 
 // EngineOptions returns the options of an engine that answers rows.
 func EngineOptions(cfg *config.Config) engine.Options {
