@@ -5,13 +5,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"slices"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/serve"
@@ -43,14 +41,6 @@ func newServe() *cobra.Command {
 	return cmd
 }
 
-type source struct {
-	answerer serve.Answerer
-	queued   serve.Queued // nil without a fleet
-	batches  batch.Runner
-	run      func(ctx context.Context) error // runs until the server has ended; nil if the source needs no goroutine
-	close    func() error
-}
-
 func (c *serveCommand) run(cmd *cobra.Command, _ []string) (err error) {
 	cfg, err := settings(cmd)
 	if err != nil {
@@ -79,19 +69,16 @@ func (c *serveCommand) run(cmd *cobra.Command, _ []string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, from.close()) }()
-	options.Answerer, options.Queued = from.answerer, from.queued
+	defer func() { err = errors.Join(err, from.Close()) }()
+	options.Answerer, options.Queued = from.Answerer, from.Queued
 	if cfg.Data != "" {
 		if options.Store, err = batch.Open(cfg.Data, batch.Options{Logger: log}); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, options.Store.Close()) }()
 	}
-	server := serve.New(options)
-	return runServer(cmd.Context(), from, options.Store, func(ctx context.Context) error {
-		log.Info("serving OpenAI's API", "address", listener.Addr().String(), "https", certificate != nil, "keys", options.Keys != nil)
-		return server.Serve(ctx, listener, certificate)
-	})
+	log.Info("serving OpenAI's API", "address", listener.Addr().String(), "https", certificate != nil, "keys", options.Keys != nil)
+	return serve.New(options).Run(cmd.Context(), from, listener, certificate)
 }
 
 // listen opens the address of the server. Without API keys, it must be one that only this machine
@@ -100,15 +87,12 @@ func (c *serveCommand) listen(ctx context.Context, cfg *config.Config) (net.List
 	if c.allowAnyone && cfg.APIKeyFile != "" {
 		return nil, usagef("--allow-anyone and --api-key-file cannot be combined: with keys, only requests with a key are answered")
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cmp.Or(cfg.Listen, defaultListen))
-	if err != nil {
-		return nil, fmt.Errorf("serve: %w (--listen sets the address)", err)
+	listener, err := serve.Listen(ctx, cmp.Or(cfg.Listen, defaultListen), c.allowAnyone || cfg.APIKeyFile != "")
+	if errors.Is(err, serve.ErrPublic) {
+		return nil, usagef("--listen %s lets other machines use the server: give --api-key-file FILE, so that only requests with a key in FILE are answered, "+
+			"or --allow-anyone", cfg.Listen)
 	}
-	if at, ok := listener.Addr().(*net.TCPAddr); c.allowAnyone || cfg.APIKeyFile != "" || ok && at.IP.IsLoopback() {
-		return listener, nil
-	}
-	return nil, errors.Join(usagef("--listen %s lets other machines use the server: give --api-key-file FILE, so that only requests with a key in FILE are answered, "+
-		"or --allow-anyone", cfg.Listen), listener.Close())
+	return listener, err
 }
 
 // chooseSource leaves only one of the settings model and redis: the one that a flag gives, since
@@ -128,7 +112,7 @@ func chooseSource(cfg *config.Config) error {
 	return nil
 }
 
-func openSource(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*source, error) {
+func openSource(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*serve.Source, error) {
 	if err := chooseSource(cfg); err != nil {
 		return nil, err
 	}
@@ -141,28 +125,6 @@ func openSource(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*sour
 	return nil, usagef("a model is missing: give --model FILE, or --redis URL for the models of a fleet")
 }
 
-// runServer runs a server until ctx is done. Batches then stop at once. The source stops when the
-// server has finished its running requests.
-func runServer(ctx context.Context, from *source, store *batch.Store, listen func(context.Context) error) error {
-	group, ctx := errgroup.WithContext(ctx)
-	if store != nil {
-		group.Go(func() error {
-			store.Run(ctx, from.batches)
-			return nil
-		})
-	}
-	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // not cancelled while running requests finish
-	defer stop()
-	if from.run != nil {
-		group.Go(func() error { return from.run(working) })
-	}
-	group.Go(func() error {
-		defer stop()
-		return listen(ctx)
-	})
-	return group.Wait()
-}
-
 // readCertificate returns the settings of HTTPS, or nil for HTTP.
 func readCertificate(cfg *config.Config) (*tls.Config, error) {
 	if cfg.TLSCert == "" && cfg.TLSKey == "" {
@@ -171,9 +133,5 @@ func readCertificate(cfg *config.Config) (*tls.Config, error) {
 	if cfg.TLSCert == "" || cfg.TLSKey == "" {
 		return nil, usagef("one of --tls-cert and --tls-key is missing: HTTPS needs both")
 	}
-	pair, err := tls.LoadX509KeyPair(cfg.TLSCert, cfg.TLSKey)
-	if err != nil {
-		return nil, fmt.Errorf("read the files of --tls-cert and --tls-key: %w", err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+	return serve.ReadCertificate(cfg.TLSCert, cfg.TLSKey)
 }

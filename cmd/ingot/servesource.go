@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-func openModels(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*source, error) {
+func openModels(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*serve.Source, error) {
 	models, err := aliasedModels(cfg.Model)
 	if err != nil {
 		return nil, err
@@ -32,21 +32,21 @@ func openModels(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*sour
 		return nil, errors.Join(&usageError{err}, closeAll())
 	}
 	runner := batch.NewAlone(engines, batch.AloneOptions{Concurrency: cfg.Concurrency, Version: programVersion(), Logger: log})
-	return &source{answerer: answerer, batches: runner, close: closeAll}, nil
+	return &serve.Source{Answerer: answerer, Batches: runner, Close: closeAll}, nil
 }
 
-func openFleet(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*source, error) {
+func openFleet(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*serve.Source, error) {
 	queue, err := dial(cmd, cfg)
 	if err != nil {
 		return nil, err
 	}
 	fleet := serve.NewFleet(queue, log)
-	return &source{
-		answerer: fleet,
-		queued:   fleet.Batches,
-		batches:  batch.NewFleet(queue, programVersion()),
-		run:      func(ctx context.Context) error { return fleet.Run(ctx, func() {}) },
-		close:    queue.Close,
+	return &serve.Source{
+		Answerer: fleet,
+		Queued:   fleet.Batches,
+		Batches:  batch.NewFleet(queue, programVersion()),
+		Run:      func(ctx context.Context) error { return fleet.Run(ctx, func() {}) },
+		Close:    queue.Close,
 	}, nil
 }
 

@@ -20,14 +20,7 @@ func newShare() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			share := filepath.Join(args[0], "share")
-			if err := help.WritePages(filepath.Join(share, "man", "man1"), cmd.Root(), programVersion(), date); err != nil {
-				return fmt.Errorf("write manual pages: %w", err)
-			}
-			if err := writeCompletions(share, cmd.Root()); err != nil {
-				return fmt.Errorf("write shell completions: %w", err)
-			}
-			return nil
+			return help.WriteShare(filepath.Join(args[0], "share"), cmd.Root(), programVersion(), date)
 		},
 	}
 }
@@ -43,21 +36,4 @@ func pageDate(seconds string) (string, error) {
 		return "", usagef("SOURCE_DATE_EPOCH is %q: it must be a number of seconds since 1970", seconds)
 	}
 	return time.Unix(s, 0).UTC().Format(time.DateOnly), nil
-}
-
-func writeCompletions(share string, root *cobra.Command) error {
-	for path, write := range map[string]func(string) error{
-		"bash-completion/completions/" + root.Name():         func(path string) error { return root.GenBashCompletionFileV2(path, true) },
-		"zsh/site-functions/_" + root.Name():                 root.GenZshCompletionFile,
-		"fish/vendor_completions.d/" + root.Name() + ".fish": func(path string) error { return root.GenFishCompletionFile(path, true) },
-	} {
-		path = filepath.Join(share, filepath.FromSlash(path))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := write(path); err != nil {
-			return err
-		}
-	}
-	return nil
 }

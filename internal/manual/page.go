@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// WritePages writes the manual page of cmd and of every command below it, except hidden ones. date
+// writePages writes the manual page of cmd and of every command below it, except hidden ones. date
 // is the date of the pages.
-func (h *Help) WritePages(folder string, cmd *cobra.Command, version, date string) error {
+func (h *Help) writePages(folder string, cmd *cobra.Command, version, date string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (h *Help) WritePages(folder string, cmd *cobra.Command, version, date strin
 	}
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() {
-			if err := h.WritePages(folder, sub, version, date); err != nil {
+			if err := h.writePages(folder, sub, version, date); err != nil {
 				return err
 			}
 		}

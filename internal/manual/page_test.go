@@ -18,7 +18,7 @@ func TestManualPageText(t *testing.T) {
 	}
 	cmd.Flags().StringP("out", "o", "", "write to `OUT`")
 	folder := t.TempDir()
-	require.NoError(t, new(Help).WritePages(folder, cmd, "v1", "2026-11-22"))
+	require.NoError(t, new(Help).writePages(folder, cmd, "v1", "2026-11-22"))
 	page, err := os.ReadFile(filepath.Join(folder, "cut.1"))
 	require.NoError(t, err)
 	_, description, _ := strings.Cut(string(page), ".SH SYNOPSIS\n")
