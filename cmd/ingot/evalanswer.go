@@ -13,6 +13,7 @@ import (
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/enqueue/fleet"
 	"github.com/ingot-run/ingot/eval"
 	"github.com/ingot-run/ingot/eval/remote"
 	"github.com/ingot-run/ingot/files/export"
@@ -170,9 +171,9 @@ func (e *evalRun) askFleet(ctx context.Context, alias, requests, answers string)
 	if err := enqueueRequests(ctx, q, requests, enqueue.Options{Batch: batch, Alias: alias}); err != nil {
 		return err
 	}
-	r := collecting{cmd: e.cmd, queue: q, batch: batch, output: &export.Output{Path: answers, Format: export.Batch}, follow: true}
-	c, err := r.run(ctx)
-	if err == nil && !c.Finished {
+	r := fleet.Collection{Queue: q, Batch: batch, Out: &export.Output{Path: answers, Format: export.Batch}, Follow: true, Stderr: e.cmd.ErrOrStderr()}
+	sum, err := r.Run(ctx)
+	if err == nil && !sum.Finished {
 		err = errors.New("the batch has not finished: run the same command again to wait for it")
 	}
 	return err

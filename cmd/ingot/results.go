@@ -1,18 +1,14 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/enqueue/fleet"
-	"github.com/ingot-run/ingot/files/export"
 	"github.com/ingot-run/ingot/files/rows"
-	"github.com/ingot-run/ingot/internal/progress"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/redisqueue"
 )
@@ -84,15 +80,16 @@ func (c *resultsCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer out.Close() //nolint:errcheck // a temporary folder
-	r := collecting{cmd: cmd, queue: queue, batch: args[0], output: out, follow: c.follow, forget: c.forget}
-	got, err := r.run(cmd.Context())
+	r := fleet.Collection{Queue: queue, Batch: args[0], Out: out, Follow: c.follow, Forget: c.forget, Stderr: cmd.ErrOrStderr()}
+	sum, err := r.Run(cmd.Context())
 	if err == nil {
 		err = out.Finish(cmd.Context(), in, "")
 	}
-	if err == nil {
-		err = c.report.write(cmd, newResultsSummary(args[0], c.to.Path, out.Unparsed, got, r.status, r.codes))
+	if err != nil {
+		return err
 	}
-	if err != nil || !got.Finished {
+	sum.AddUnparsed(out.Unparsed)
+	if err := c.report.write(cmd, sum); err != nil || !sum.Finished {
 		return err
 	}
 	if c.forget { // OUT has all results on the disk, and a table was made
@@ -101,7 +98,7 @@ func (c *resultsCommand) run(cmd *cobra.Command, args []string) error {
 		}
 		cmd.PrintErrf("%s: deleted from Redis\n", args[0])
 	}
-	return c.limit.Check(got.Failed+out.Unparsed, got.Kept+got.Written)
+	return sum.Check(c.limit)
 }
 
 // warnOfLost prints why a batch may not finish by itself although workers serve it: lost rows.
@@ -111,84 +108,4 @@ func warnOfLost(cmd *cobra.Command, q *redisqueue.Queue, s queue.Status) error {
 		cmd.PrintErrf("%s lost (neither recorded nor queued): waiting until the file is enqueued again with --batch %s\n", countRows(lost), s.Batch)
 	}
 	return err
-}
-
-type collecting struct {
-	cmd            *cobra.Command
-	queue          *redisqueue.Queue
-	batch          string
-	output         *export.Output
-	follow, forget bool
-
-	status queue.Status             // the last one
-	codes  map[string]rows.Failures // failed rows in OUT
-}
-
-// run writes the results and reports the outcome. Failed rows are not an error.
-func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
-	output, err := r.output.Open(ctx, "", r.batch)
-	if err != nil {
-		return c, err
-	}
-	defer func() {
-		if closeErr := output.Close(); err == nil { // writing may have failed with the same error
-			err = closeErr
-		}
-	}()
-	if r.forget && !output.Regular() { // the path may have changed since the flags were checked
-		return c, fmt.Errorf("--forget: %s is not a regular file", r.output.Path)
-	}
-	c, s, err := r.collect(ctx, output)
-	if err != nil && ctx.Err() == nil {
-		return c, fmt.Errorf("read results: %w", err)
-	}
-	r.status, r.codes = s, output.Codes()
-	r.report(c, s, output)
-	if err != nil {
-		return c, r.output.Stopped()
-	}
-	if err := c.Check(r.batch, r.output.Path); err != nil {
-		return c, err
-	}
-	if r.follow && c.Cancelled {
-		return c, fmt.Errorf("read results of %s: %w: %s", r.batch, queue.ErrCancelled, r.afterCancel())
-	}
-	return c, nil
-}
-
-// afterCancel says how to use the results of a cancelled batch.
-func (r *collecting) afterCancel() string {
-	if r.output.Appends() {
-		return r.output.Path + " has the rows that ended before; to answer the others, enqueue the file as another batch"
-	}
-	return "to make " + r.output.Path + " of the rows that ended before, run the same command without --follow"
-}
-
-func (r *collecting) collect(ctx context.Context, output *rows.Output) (enqueue.Collected, queue.Status, error) {
-	d := newDisplay(r.cmd.ErrOrStderr())
-	defer d.Close()
-	var last queue.Status
-	waiting := fleet.Stalls{Queue: r.queue, Out: d}
-	c, err := enqueue.Collect(ctx, r.queue, output, enqueue.CollectOptions{
-		Follow: r.follow, Free: r.forget,
-		Progress: func(s queue.Status) {
-			last = s
-			d.Show(batchCounts(s))
-			if r.follow {
-				waiting.Look(ctx, s)
-			}
-		},
-	})
-	return c, last, err
-}
-
-func (r *collecting) report(c enqueue.Collected, s queue.Status, output *rows.Output) {
-	r.cmd.PrintErrln(c.String())
-	if s.Ended() {
-		r.cmd.PrintErrln(progress.Figures(s.Done+s.Failed, s.PromptTokens, s.CompletionTokens, s.Took()))
-	}
-	if text := rows.WarnOfEmpty(output.Empty(), c.Written); text != "" {
-		r.cmd.PrintErrln(text)
-	}
-	printFailures(r.cmd, "", output.Codes())
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/enqueue/fleet"
 	"github.com/ingot-run/ingot/internal/textfmt"
 	"github.com/ingot-run/ingot/queue"
@@ -53,13 +52,7 @@ func (c *statusCommand) run(cmd *cobra.Command, q *redisqueue.Queue, args []stri
 }
 
 func watch(cmd *cobra.Command, q *redisqueue.Queue, batch string) error {
-	d := newDisplay(cmd.ErrOrStderr())
-	defer d.Close()
-	waiting := fleet.Stalls{Queue: q, Out: d}
-	err := enqueue.Watch(cmd.Context(), q, batch, func(s queue.Status) {
-		d.Show(batchCounts(s))
-		waiting.Look(cmd.Context(), s)
-	})
+	err := fleet.Watch(cmd.Context(), q, batch, cmd.ErrOrStderr())
 	if err != nil && cmd.Context().Err() != nil {
 		return errors.New("stopped watching: the batch has not ended")
 	}

@@ -5,11 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/files/export"
-	"github.com/ingot-run/ingot/files/rows"
-	"github.com/ingot-run/ingot/queue"
 )
 
 // summaryFlags say how a command reports what it has done.
@@ -41,36 +36,6 @@ func (s *summaryFlags) write(cmd *cobra.Command, v any) error {
 		return nil
 	}
 	return writeJSON(cmd.OutOrStdout(), v)
-}
-
-// resultsSummary is the summary of a collection in JSON.
-type resultsSummary struct {
-	Batch     string `json:"batch"`
-	Out       string `json:"out"`
-	Rows      int    `json:"rows"` // in OUT
-	New       int    `json:"new"`  // written by this command
-	Failed    int    `json:"failed"`
-	Unparsed  int    `json:"unparsed_answers"` // as in local.Totals
-	Finished  bool   `json:"finished"`
-	Cancelled bool   `json:"cancelled"`
-
-	PromptTokens     int            `json:"prompt_tokens"`
-	CompletionTokens int            `json:"completion_tokens"`
-	Errors           map[string]int `json:"errors"`
-}
-
-func newResultsSummary(batch, path string, unparsed int, c enqueue.Collected, s queue.Status, codes map[string]rows.Failures) resultsSummary {
-	r := resultsSummary{
-		Batch: batch, Out: path, Rows: c.Kept + c.Written, New: c.Written, Failed: c.Failed, Unparsed: unparsed, Finished: c.Finished, Cancelled: c.Cancelled,
-		PromptTokens: s.PromptTokens, CompletionTokens: s.CompletionTokens, Errors: map[string]int{},
-	}
-	for code, f := range codes {
-		r.Errors[code] = f.Rows
-	}
-	if unparsed > 0 {
-		r.Errors[export.CodeUnparsed] = unparsed
-	}
-	return r
 }
 
 // enqueueSummary is the summary of a queued file in JSON.

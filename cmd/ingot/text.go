@@ -6,7 +6,6 @@ import (
 
 	"github.com/ingot-run/ingot/internal/progress"
 	"github.com/ingot-run/ingot/internal/textfmt"
-	"github.com/ingot-run/ingot/queue"
 )
 
 func writeJSON(w io.Writer, v any) error {
@@ -20,8 +19,4 @@ func countRows(n int) string { return textfmt.Count(n, "row") }
 
 func newDisplay(w io.Writer) *progress.Display {
 	return progress.New(w, progress.Options{Terminal: textfmt.IsTerminal(w), Tokens: true})
-}
-
-func batchCounts(s queue.Status) progress.Counts {
-	return progress.Counts{Total: s.Total, Done: s.Done, Failed: s.Failed, Tokens: s.CompletionTokens, Running: s.Running}
 }

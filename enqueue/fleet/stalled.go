@@ -14,22 +14,22 @@ import (
 // stallInterval is the time between two looks for a reason why a batch does not advance.
 const stallInterval = 5 * time.Second
 
-// Stalls prints why a batch that somebody watches does not advance, whenever the reason changes.
-type Stalls struct {
-	Queue *redisqueue.Queue
-	Out   io.Writer
+// stalls prints why a batch that somebody watches does not advance, whenever the reason changes.
+type stalls struct {
+	queue *redisqueue.Queue
+	out   io.Writer
 
 	next   time.Time
 	reason string // the last one; empty while workers can answer the batch
 }
 
-// Look looks for a reason, if the last look was some seconds ago.
-func (s *Stalls) Look(ctx context.Context, status queue.Status) {
+// look looks for a reason, if the last look was some seconds ago.
+func (s *stalls) look(ctx context.Context, status queue.Status) {
 	if time.Now().Before(s.next) || status.Ended() {
 		return
 	}
 	s.next = time.Now().Add(stallInterval)
-	reason, err := stalled(ctx, s.Queue, status.Aliases())
+	reason, err := stalled(ctx, s.queue, status.Aliases())
 	if err != nil || reason == s.reason {
 		return // reading the batch reports that Redis cannot be used
 	}
@@ -38,7 +38,7 @@ func (s *Stalls) Look(ctx context.Context, status queue.Status) {
 		text = "workers take the rows now"
 	}
 	s.reason = reason
-	fmt.Fprintln(s.Out, text) //nolint:errcheck // a note is best effort
+	fmt.Fprintln(s.out, text) //nolint:errcheck // a note is best effort
 }
 
 // stalled says why no worker takes rows of some aliases. It is empty if a worker can take rows of
