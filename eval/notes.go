@@ -9,9 +9,16 @@ import (
 	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
-// Notes describes the rows that are left out, and those that cannot score. It returns a line for
-// each reason.
-func (s *Set) Notes() (lines []string) {
+// Notes describes the rows of sets that are left out, and those that cannot score. It returns a
+// line for each set and reason.
+func Notes(sets []*Set) (lines []string) {
+	for _, s := range sets {
+		lines = append(lines, s.notes()...)
+	}
+	return lines
+}
+
+func (s *Set) notes() (lines []string) {
 	note := func(n int, format string, args ...any) {
 		lines = append(lines, fmt.Sprintf("%s: %s", textfmt.Printable(s.Name), textfmt.Count(n, "row"))+fmt.Sprintf(format, args...))
 	}

@@ -100,47 +100,16 @@ func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 	if e.folder == "" {
 		return usagef("-o DIR is missing")
 	}
-	for _, c := range []struct {
-		flag string
-		n    int
-	}{{"num-fewshot", e.shots}, {"limit", e.settings.Limit}} {
-		if c.n < 0 {
-			return usagef("--%s is %d: it must be at least 0", c.flag, c.n)
-		}
-	}
 	python, err := e.python()
 	if err != nil {
 		return err
 	}
 	defer python.Close()
-	tasks, groups, err := task.ReadAll(paths, python)
+	sets, groups, err := e.load(paths, python)
 	if err != nil {
 		return err
 	}
-	if e.settings.Data != "" && len(tasks) > 1 {
-		return usagef("--data is for one task, and %d are given", len(tasks))
-	}
-	for name, set := range map[string]func(){
-		"num-fewshot": func() { e.settings.Shots = &e.shots }, "chat": func() { e.settings.Chat = &e.chat },
-		"fewshot-as-multiturn": func() { e.settings.Multiturn = &e.multiturn },
-	} {
-		if e.cmd.Flags().Changed(name) {
-			set()
-		}
-	}
-	sets, err := eval.LoadAll(tasks, e.settings)
-	for _, s := range sets {
-		for _, line := range s.Notes() {
-			cmd.PrintErrln(line)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	for _, line := range eval.Advice(sets) {
-		cmd.PrintErrln(line)
-	}
-	if e.cfg, err = settings(e.cmd); err != nil {
+	if e.cfg, err = settings(cmd); err != nil {
 		return err
 	}
 	e.cfg.Engine.Recommended = false // tasks set all options
@@ -166,18 +135,59 @@ func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 		}
 		cmd.PrintErrln("lm-eval: " + textfmt.Printable(eval.SavedFolder(e.folder, results.Config)))
 	}
+	return e.print(results)
+}
+
+// load reads the tasks and their rows, as the flags say.
+func (e *evalRun) load(paths []string, python *taskcode.Process) ([]*eval.Set, []task.Group, error) {
+	for _, c := range []struct {
+		flag string
+		n    int
+	}{{"num-fewshot", e.shots}, {"limit", e.settings.Limit}} {
+		if c.n < 0 {
+			return nil, nil, usagef("--%s is %d: it must be at least 0", c.flag, c.n)
+		}
+	}
+	tasks, groups, err := task.ReadAll(paths, python)
+	if err != nil {
+		return nil, nil, err
+	}
+	if e.settings.Data != "" && len(tasks) > 1 {
+		return nil, nil, usagef("--data is for one task, and %d are given", len(tasks))
+	}
+	for name, set := range map[string]func(){
+		"num-fewshot": func() { e.settings.Shots = &e.shots }, "chat": func() { e.settings.Chat = &e.chat },
+		"fewshot-as-multiturn": func() { e.settings.Multiturn = &e.multiturn },
+	} {
+		if e.cmd.Flags().Changed(name) {
+			set()
+		}
+	}
+	sets, err := eval.LoadAll(tasks, e.settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, line := range append(eval.Notes(sets), eval.Advice(sets)...) {
+		e.cmd.PrintErrln(line)
+	}
+	return sets, groups, nil
+}
+
+// print prints the scores and the notes about them. It fails if too many rows have no score.
+func (e *evalRun) print(r *eval.Results) error {
+	var err error
 	if e.report.json {
-		err = e.report.write(cmd, results)
+		err = e.report.write(e.cmd, r)
 	} else {
-		err = report.WriteScores(e.cmd.OutOrStdout(), results)
+		err = report.WriteScores(e.cmd.OutOrStdout(), r)
 	}
 	if err != nil {
 		return err
 	}
-	for _, line := range results.Notes() {
-		cmd.PrintErrln(line)
+	for _, line := range r.Notes() {
+		e.cmd.PrintErrln(line)
 	}
-	return results.CheckScored(e.folder, func(text string) { cmd.PrintErrln(text) })
+	return r.CheckScored(e.folder, func(text string) { e.cmd.PrintErrln(text) })
 }
 
 // outputFormat is the value of --output-format.

@@ -53,13 +53,11 @@ func (r *Evaluator) judge(ctx context.Context, e *Entry, run string) (o Outcome,
 		settings.Chat = &e.Chat
 	}
 	sets, err := eval.LoadAll(tasks, settings)
-	for _, s := range sets {
-		for _, line := range s.Notes() {
-			r.Note(line)
-		}
-	}
 	if err != nil {
 		return o, err
+	}
+	for _, line := range eval.Notes(sets) {
+		r.Note(line)
 	}
 	if eval.Judged(sets) && e.Judge == "" {
 		return o, errors.New("a task of type judge needs a second model: set \"judge\" of the entry to the model name that workers serve")
