@@ -108,7 +108,7 @@ func (q *textCounter) Read(ctx context.Context, batch string, p queue.Page) ([]q
 // TestCollectReadsEachResultOnce: results that the output has are compared by their checksums.
 func TestCollectReadsEachResultOnce(t *testing.T) {
 	t.Parallel()
-	q := &textCounter{Queue: queuetest.OpenMemory(t)}
+	q := &textCounter{Queue: memqueue.New()}
 	makeBatch(t, q)
 	path := filepath.Join(t.TempDir(), "out.jsonl")
 	for line := 1; line <= 90; line++ {

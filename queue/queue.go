@@ -11,7 +11,7 @@ import (
 
 // Queue is a Store with jobs that wait for workers. Producers add jobs, workers serve them. Package
 // redisqueue implements it in Redis for many machines, package memqueue inside one process. Both
-// must pass the suite in queuetest.
+// must pass the tests in queuetest.
 type Queue interface {
 	Store
 

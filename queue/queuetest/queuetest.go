@@ -1,5 +1,5 @@
-// Package queuetest runs tests on every implementation of queue.Queue. It has the suite that each
-// of them must pass.
+// Package queuetest has the tests that every implementation of queue.Queue must pass, and what
+// tests of other packages need to use a queue of each implementation.
 package queuetest
 
 import (
@@ -19,24 +19,15 @@ func OnEach(t *testing.T, test func(t *testing.T, q queue.Queue)) {
 	t.Helper()
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		test(t, OpenRedis(t))
+		q := redisqueue.New(redistest.Start(t).Client)
+		q.Leases.Poll = 5 * time.Millisecond
+		test(t, q)
 	})
 	t.Run("memory", func(t *testing.T) {
 		t.Parallel()
-		test(t, OpenMemory(t))
+		test(t, memqueue.New())
 	})
 }
-
-// OpenRedis returns a new queue in Redis.
-func OpenRedis(t *testing.T) queue.Queue {
-	t.Helper()
-	q := redisqueue.New(redistest.Start(t).Client)
-	q.Leases.Poll = 5 * time.Millisecond
-	return q
-}
-
-// OpenMemory returns a new queue in memory.
-func OpenMemory(*testing.T) queue.Queue { return memqueue.New() }
 
 // maxWait is the maximum time that a test waits for a condition.
 const maxWait = time.Minute

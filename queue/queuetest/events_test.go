@@ -11,8 +11,9 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-var liveTests = map[string]func(t *testing.T, q queue.Queue){
-	"EventsReachTheirChannel": func(t *testing.T, q queue.Queue) {
+func TestEventsReachTheirChannel(t *testing.T) {
+	t.Parallel()
+	OnEach(t, func(t *testing.T, q queue.Queue) {
 		ctx, stop := context.WithCancel(t.Context())
 		got := make(chan string, 10)
 		ready := make(chan struct{}, 2)
@@ -33,8 +34,12 @@ var liveTests = map[string]func(t *testing.T, q queue.Queue){
 		listening.Wait()
 		require.NoError(t, q.Announce(t.Context(), "front", []byte("late")), "an announcement without listeners")
 		require.Empty(t, got)
-	},
-	"InteractiveJobsHaveTheirOwnSlots": func(t *testing.T, q queue.Queue) {
+	})
+}
+
+func TestInteractiveJobsHaveTheirOwnSlots(t *testing.T) {
+	t.Parallel()
+	OnEach(t, func(t *testing.T, q queue.Queue) {
 		create(t, q)
 		add(t, q, queue.Default, newJob(1), newJob(2))
 		running := make(chan int, 4)
@@ -58,5 +63,5 @@ var liveTests = map[string]func(t *testing.T, q queue.Queue){
 		require.Len(t, map[int]bool{<-running: true, <-running: true}, 2)
 		stop()
 		serving.Wait()
-	},
+	})
 }

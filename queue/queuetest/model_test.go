@@ -64,122 +64,125 @@ const otherFile = "ffffffffffffffff"
 
 // testRandomOperations applies random operations to a queue and to a model. After each one it
 // compares the results and the batch.
-func testRandomOperations(outer *testing.T, q queue.Queue) {
-	outer.Helper()
-	ctx, batches := outer.Context(), 0
-	workers := map[string]*Worker{"": Hold(outer, q, "m"), "other": Hold(outer, q, "other")}
-	rapid.Check(outer, func(t *rapid.T) {
-		batches++
-		id := fmt.Sprint("batch-", batches)
-		m := newModel()
-		defer m.release()
-		lines := rapid.IntRange(1, 6)
-		aliases, pins := rapid.SampledFrom([]string{"", "other"}), rapid.SampledFrom([]string{"", "one", "two"})
-		files := rapid.SampledFrom([]string{"", queue.FileID(fileSHA), otherFile})
-		t.Repeat(map[string]func(*rapid.T){
-			"create": func(t *rapid.T) {
-				_, created, err := q.Create(ctx, queue.Batch{ID: id, Alias: "m", Priority: queue.Bulk, FileSHA: fileSHA, Retention: time.Hour})
-				require.NoError(t, err)
-				require.Equal(t, !m.exists, created)
-				m.exists = true
-			},
-			"begin": func(t *rapid.T) {
-				line, alias := lines.Draw(t, "line"), aliases.Draw(t, "alias")
-				if m.held[line] != nil {
-					t.Skip("it is running")
-				}
-				j := newJob(line)
-				j.Batch, j.File, j.Alias = id, files.Draw(t, "file"), alias
-				pin := m.drawPin(t, alias)
-				workers[alias].Pin.Store(&pin)
-				if want := m.refusal(""); want != nil {
-					_, err := q.Add(ctx, workers[alias].alias, queue.Bulk, []*queue.Job{j})
-					require.ErrorIs(t, err, want)
-					return
-				}
-				m.queued[alias] = true
-				eventually(outer, "an earlier delivery of the row has ended", func() bool {
-					added, err := q.Add(ctx, workers[alias].alias, queue.Bulk, []*queue.Job{j})
-					return err == nil && added[0] // the error may be ErrRowRunning
-				})
-				m.take(t, workers[alias], j, pin)
-			},
-			"end": func(t *rapid.T) {
-				for _, line := range slices.Sorted(maps.Keys(m.held)) {
-					h := m.held[line]
-					delete(m.held, line)
-					switch rapid.IntRange(0, 2).Draw(t, "outcome") {
-					case 0:
-						h.End(queue.Done())
-					case 1:
-						r := m.result(line, rapid.Bool().Draw(t, "failed"))
-						r.File, r.Alias, r.Pin = h.File, h.Alias, pins.Draw(t, "pin")
-						m.record(t, r, func() (bool, error) { return h.Record(ctx, r) })
-						h.End(queue.Done())
-					case 2:
-						pin := m.drawPin(t, h.Alias)
-						workers[h.Alias].Pin.Store(&pin)
-						h.End(queue.Interrupted(nil))
-						m.take(t, workers[h.Alias], h.Job, pin)
-					}
-				}
-			},
-			"record": func(t *rapid.T) {
-				r := m.result(lines.Draw(t, "line"), rapid.Bool().Draw(t, "failed"))
-				r.File, r.Alias, r.Pin = files.Draw(t, "file"), aliases.Draw(t, "alias"), pins.Draw(t, "pin")
-				m.record(t, r, func() (bool, error) { return q.Record(ctx, id, r) })
-			},
-			"discard": func(t *rapid.T) {
-				rows, entries := m.read(ctx, t, q, id), rapid.Bool().Draw(t, "entries")
-				rows = rows[:rapid.IntRange(0, len(rows)).Draw(t, "rows")]
-				require.NoError(t, q.Discard(ctx, id, rows, entries))
-				for _, r := range rows {
-					m.freed[r.Line] = true
-					m.dropped[r.Line] = m.dropped[r.Line] || entries
-				}
-			},
-			"seal": func(t *rapid.T) {
-				if m.sealed {
-					t.Skip("the batch is sealed already")
-				}
-				total := rapid.IntRange(0, 6).Draw(t, "total")
-				err := q.Seal(ctx, id, total, fileSHA)
-				require.ErrorIs(t, err, m.refusal(""))
-				if err == nil {
-					m.sealed, m.total = true, total
-				}
-			},
-			"cancel": func(t *rapid.T) {
-				if rapid.IntRange(0, 3).Draw(t, "rarely") > 0 {
-					t.Skip("cancel only a few sealed batches, so that most sequences continue")
-				}
-				m.release()
-				finished, err := q.Cancel(ctx, id)
-				if !m.exists {
-					require.ErrorIs(t, err, queue.ErrNoBatch)
-					return
-				}
-				require.NoError(t, err)
-				require.Equal(t, m.finished() && !m.cancelled, finished)
-				if !finished {
-					m.cancelled = true
-					clear(m.attempts)
-				}
-			},
-			"purge": func(t *rapid.T) {
-				m.release()
-				err := q.Purge(ctx, id)
-				switch {
-				case !m.exists:
-					require.ErrorIs(t, err, queue.ErrNoBatch)
-				case !m.cancelled && !m.finished():
-					require.ErrorIs(t, err, queue.ErrUnfinished)
-				default:
+func TestRandomOperations(t *testing.T) {
+	t.Parallel()
+	OnEach(t, func(outer *testing.T, q queue.Queue) {
+		outer.Helper()
+		ctx, batches := outer.Context(), 0
+		workers := map[string]*Worker{"": Hold(outer, q, "m"), "other": Hold(outer, q, "other")}
+		rapid.Check(outer, func(t *rapid.T) {
+			batches++
+			id := fmt.Sprint("batch-", batches)
+			m := newModel()
+			defer m.release()
+			lines := rapid.IntRange(1, 6)
+			aliases, pins := rapid.SampledFrom([]string{"", "other"}), rapid.SampledFrom([]string{"", "one", "two"})
+			files := rapid.SampledFrom([]string{"", queue.FileID(fileSHA), otherFile})
+			t.Repeat(map[string]func(*rapid.T){
+				"create": func(t *rapid.T) {
+					_, created, err := q.Create(ctx, queue.Batch{ID: id, Alias: "m", Priority: queue.Bulk, FileSHA: fileSHA, Retention: time.Hour})
 					require.NoError(t, err)
-					*m = *newModel()
-				}
-			},
-			"": func(t *rapid.T) { m.compare(ctx, t, q, id) },
+					require.Equal(t, !m.exists, created)
+					m.exists = true
+				},
+				"begin": func(t *rapid.T) {
+					line, alias := lines.Draw(t, "line"), aliases.Draw(t, "alias")
+					if m.held[line] != nil {
+						t.Skip("it is running")
+					}
+					j := newJob(line)
+					j.Batch, j.File, j.Alias = id, files.Draw(t, "file"), alias
+					pin := m.drawPin(t, alias)
+					workers[alias].Pin.Store(&pin)
+					if want := m.refusal(""); want != nil {
+						_, err := q.Add(ctx, workers[alias].alias, queue.Bulk, []*queue.Job{j})
+						require.ErrorIs(t, err, want)
+						return
+					}
+					m.queued[alias] = true
+					eventually(outer, "an earlier delivery of the row has ended", func() bool {
+						added, err := q.Add(ctx, workers[alias].alias, queue.Bulk, []*queue.Job{j})
+						return err == nil && added[0] // the error may be ErrRowRunning
+					})
+					m.take(t, workers[alias], j, pin)
+				},
+				"end": func(t *rapid.T) {
+					for _, line := range slices.Sorted(maps.Keys(m.held)) {
+						h := m.held[line]
+						delete(m.held, line)
+						switch rapid.IntRange(0, 2).Draw(t, "outcome") {
+						case 0:
+							h.End(queue.Done())
+						case 1:
+							r := m.result(line, rapid.Bool().Draw(t, "failed"))
+							r.File, r.Alias, r.Pin = h.File, h.Alias, pins.Draw(t, "pin")
+							m.record(t, r, func() (bool, error) { return h.Record(ctx, r) })
+							h.End(queue.Done())
+						case 2:
+							pin := m.drawPin(t, h.Alias)
+							workers[h.Alias].Pin.Store(&pin)
+							h.End(queue.Interrupted(nil))
+							m.take(t, workers[h.Alias], h.Job, pin)
+						}
+					}
+				},
+				"record": func(t *rapid.T) {
+					r := m.result(lines.Draw(t, "line"), rapid.Bool().Draw(t, "failed"))
+					r.File, r.Alias, r.Pin = files.Draw(t, "file"), aliases.Draw(t, "alias"), pins.Draw(t, "pin")
+					m.record(t, r, func() (bool, error) { return q.Record(ctx, id, r) })
+				},
+				"discard": func(t *rapid.T) {
+					rows, entries := m.read(ctx, t, q, id), rapid.Bool().Draw(t, "entries")
+					rows = rows[:rapid.IntRange(0, len(rows)).Draw(t, "rows")]
+					require.NoError(t, q.Discard(ctx, id, rows, entries))
+					for _, r := range rows {
+						m.freed[r.Line] = true
+						m.dropped[r.Line] = m.dropped[r.Line] || entries
+					}
+				},
+				"seal": func(t *rapid.T) {
+					if m.sealed {
+						t.Skip("the batch is sealed already")
+					}
+					total := rapid.IntRange(0, 6).Draw(t, "total")
+					err := q.Seal(ctx, id, total, fileSHA)
+					require.ErrorIs(t, err, m.refusal(""))
+					if err == nil {
+						m.sealed, m.total = true, total
+					}
+				},
+				"cancel": func(t *rapid.T) {
+					if rapid.IntRange(0, 3).Draw(t, "rarely") > 0 {
+						t.Skip("cancel only a few sealed batches, so that most sequences continue")
+					}
+					m.release()
+					finished, err := q.Cancel(ctx, id)
+					if !m.exists {
+						require.ErrorIs(t, err, queue.ErrNoBatch)
+						return
+					}
+					require.NoError(t, err)
+					require.Equal(t, m.finished() && !m.cancelled, finished)
+					if !finished {
+						m.cancelled = true
+						clear(m.attempts)
+					}
+				},
+				"purge": func(t *rapid.T) {
+					m.release()
+					err := q.Purge(ctx, id)
+					switch {
+					case !m.exists:
+						require.ErrorIs(t, err, queue.ErrNoBatch)
+					case !m.cancelled && !m.finished():
+						require.ErrorIs(t, err, queue.ErrUnfinished)
+					default:
+						require.NoError(t, err)
+						*m = *newModel()
+					}
+				},
+				"": func(t *rapid.T) { m.compare(ctx, t, q, id) },
+			})
 		})
 	})
 }

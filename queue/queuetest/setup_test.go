@@ -12,24 +12,6 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// Conformance runs the suite that every implementation of queue.Queue must pass. Each test gets a
-// new, empty queue.
-func Conformance(t *testing.T, open func(t *testing.T) queue.Queue) {
-	t.Helper()
-	for _, group := range []map[string]func(t *testing.T, q queue.Queue){batchTests, recordTests, resultTests, addTests, serveTests, turnTests, deadlineTests, liveTests, aliasTests} {
-		for name, test := range group {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				test(t, open(t))
-			})
-		}
-	}
-	t.Run("RandomOperations", func(t *testing.T) {
-		t.Parallel()
-		testRandomOperations(t, open(t))
-	})
-}
-
 // fileSHA is the SHA-256 of the file of the batch with the id "b", in which most tests work.
 const fileSHA = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
