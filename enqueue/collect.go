@@ -101,7 +101,7 @@ type collector struct {
 func (c *collector) scan(ctx context.Context, after string, visit func(queue.Recording) error) error {
 	for {
 		rows, err := read(ctx, func() ([]queue.Recording, error) {
-			return c.queue.Read(ctx, c.out.Batch(), queue.Page{After: after, Count: comparedAtOnce, Want: func(int) bool { return false }})
+			return c.queue.Read(ctx, c.out.Batch(), queue.Page{After: after, Count: comparedAtOnce, Want: func(queue.Recording) bool { return false }})
 		})
 		if err != nil || len(rows) == 0 {
 			return err
@@ -204,7 +204,7 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 	rows, err := read(ctx, func() ([]queue.Recording, error) {
 		return c.queue.Read(ctx, c.out.Batch(), queue.Page{
 			After: c.after, Count: pageSize, MaxBytes: pageBytes, Wait: wait,
-			Want: func(line int) bool { return !c.out.Has(line) },
+			Want: func(r queue.Recording) bool { return !c.out.Has(r.Line) },
 		})
 	})
 	if err != nil || len(rows) == 0 {

@@ -89,7 +89,7 @@ func TestCollectedResultsAreFreed(t *testing.T) {
 		c, err := collect(path, true)
 		require.NoError(t, err)
 		require.Equal(t, []int{n, 0}, []int{c.Written, c.Freed})
-		held, err := q.Read(t.Context(), "b", queue.Page{Count: 2 * n, MaxBytes: 1 << 30, Want: func(int) bool { return true }})
+		held, err := q.Read(t.Context(), "b", queue.Page{Count: 2 * n, MaxBytes: 1 << 30, Want: func(queue.Recording) bool { return true }})
 		require.NoError(t, err)
 		require.Len(t, held, n)
 		for _, h := range held {

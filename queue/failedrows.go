@@ -21,8 +21,7 @@ type RowError struct {
 }
 
 const (
-	// scannedAtOnce is the maximum number of recordings that Errors reads at a time, without
-	// results, to find the failed rows.
+	// scannedAtOnce is the maximum number of recordings that Errors reads at a time.
 	scannedAtOnce = 1000
 	// maxErrorBytes is the maximum total size, in bytes, of the error lines that one Read returns.
 	maxErrorBytes = 4 << 20
@@ -32,27 +31,11 @@ const (
 // leaves out error lines that Store.Discard has deleted. If the function returns an error, Errors
 // stops and returns this error.
 func Errors(ctx context.Context, s Store, batch string, each func(RowError) error) error {
-	none := func(int) bool { return false }
+	isFailed := func(r Recording) bool { return r.Failed }
 	for after := ""; ; {
-		page, err := s.Read(ctx, batch, Page{After: after, Count: scannedAtOnce, Want: none})
+		page, err := s.Read(ctx, batch, Page{After: after, Count: scannedAtOnce, MaxBytes: maxErrorBytes, Want: isFailed})
 		if err != nil || len(page) == 0 {
 			return err
-		}
-		failed := map[int]bool{}
-		for _, r := range page {
-			if r.Failed {
-				failed[r.Line] = true
-			}
-		}
-		// This Read includes results. It may return fewer recordings than the first Read, because
-		// it stops at MaxBytes.
-		if len(failed) > 0 {
-			page, err = s.Read(ctx, batch, Page{
-				After: after, Count: len(page), MaxBytes: maxErrorBytes, Want: func(line int) bool { return failed[line] },
-			})
-			if err != nil || len(page) == 0 {
-				return err
-			}
 		}
 		for _, r := range page {
 			if !r.Failed || r.Text == nil {

@@ -235,7 +235,7 @@ func (p *pages) Read(_ context.Context, _ string, q Page) (list []Recording, err
 		if r.ID <= q.After || len(list) == q.Count {
 			continue
 		}
-		if q.Want(r.Line) {
+		if q.Want(r) {
 			if texts++; texts > p.limit {
 				break
 			}
@@ -284,7 +284,8 @@ func TestErrorsOfABatch(t *testing.T) {
 	stop := errors.New("stop")
 	require.ErrorIs(t, Errors(t.Context(), p, "b", func(RowError) error { return stop }), stop)
 	p.rows = append(p.rows, Recording{ID: "8", Line: 4, Failed: true, Text: []byte(`{"custom_id":"x","error":null}`)})
-	for reads := range 2 { // without the results and with them
+	p.limit = 1
+	for reads := range 2 { // the first page and a later one
 		broken := &breaking{pages: p, left: reads}
 		require.ErrorIs(t, Errors(t.Context(), broken, "b", func(RowError) error { return nil }), ErrUnavailable, "after %d reads", reads)
 	}

@@ -126,11 +126,11 @@ func (l *Lines) Add(line int) {
 
 // Page selects the recordings of a stream that Read returns.
 type Page struct {
-	After    string              // ID of the last recording of the previous page; empty for the first page
-	Count    int                 // maximum number of recordings
-	MaxBytes int                 // maximum total size of the results in bytes; the first result is returned even if it is larger
-	Wait     time.Duration       // maximum time to wait for a recording if there is none; 0 to return at once
-	Want     func(line int) bool // reports whether Read should return the result of a line; must not be nil
+	After    string                 // ID of the last recording of the previous page; empty for the first page
+	Count    int                    // maximum number of recordings
+	MaxBytes int                    // maximum total size of the results in bytes; the first result is returned even if it is larger
+	Wait     time.Duration          // maximum time to wait for a recording if there is none; 0 to return at once
+	Want     func(r Recording) bool // reports whether Read should return the result of an entry, which r does not have yet; must not be nil
 }
 
 // Recording is an entry of a batch's stream with the result of its line.

@@ -234,7 +234,7 @@ func (f *Fleet) add(ctx context.Context, batch string, c Call) error {
 }
 
 func (f *Fleet) result(ctx context.Context, batch string, stream *fleetStream) (answer Answer, found bool, err error) {
-	recorded, err := f.queue.Read(ctx, batch, queue.Page{Count: 1, MaxBytes: openai.MaxOutputLine, Want: func(int) bool { return true }})
+	recorded, err := f.queue.Read(ctx, batch, queue.Page{Count: 1, MaxBytes: openai.MaxOutputLine, Want: func(queue.Recording) bool { return true }})
 	if err != nil || len(recorded) == 0 || recorded[0].Text == nil {
 		return Answer{}, false, err
 	}

@@ -274,7 +274,7 @@ func TestReadsThatWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, 2)
-		page := queue.Page{Count: 5, MaxBytes: 100, Want: func(int) bool { return true }, Wait: time.Minute}
+		page := queue.Page{Count: 5, MaxBytes: 100, Want: func(queue.Recording) bool { return true }, Wait: time.Minute}
 		rows, err := b.Read(t.Context(), "b", page)
 		require.NoError(t, err)
 		require.Empty(t, rows)

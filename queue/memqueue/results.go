@@ -77,7 +77,7 @@ func (q *Queue) page(id string, after uint64, p queue.Page) (rows []queue.Record
 			break
 		}
 		r := queue.Recording{ID: strconv.FormatUint(e.number, 10), Line: e.line, Sum: e.sum, Failed: e.failed}
-		if p.Want(e.line) {
+		if p.Want(r) {
 			if size += len(e.text); found && size > p.MaxBytes {
 				break
 			}

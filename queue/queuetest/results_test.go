@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-func everything(int) bool { return true }
+func everything(queue.Recording) bool { return true }
 
 // page reads a page of batch "b" with all results.
 func page(t testing.TB, q queue.Queue, after string, count int) []queue.Recording {
@@ -70,12 +70,12 @@ func TestReadFetchesWhatIsWanted(t *testing.T) {
 		for line := 1; line <= 4; line++ {
 			record(t, q, result(line, line == 2))
 		}
-		rows, err := q.Read(t.Context(), "b", queue.Page{Count: 3, MaxBytes: 1000, Want: func(line int) bool { return line != 3 }})
+		rows, err := q.Read(t.Context(), "b", queue.Page{Count: 3, MaxBytes: 1000, Want: func(r queue.Recording) bool { return r.Line != 3 }})
 		require.NoError(t, err)
 		require.Len(t, rows, 3)
 		require.Equal(t, []string{"result 1", "result 2", ""}, []string{string(rows[0].Text), string(rows[1].Text), string(rows[2].Text)})
 		require.Equal(t, []bool{false, true, false}, []bool{rows[0].Failed, rows[1].Failed, rows[2].Failed})
-		rows, err = q.Read(t.Context(), "b", queue.Page{Count: 10, Want: func(int) bool { return false }})
+		rows, err = q.Read(t.Context(), "b", queue.Page{Count: 10, Want: func(queue.Recording) bool { return false }})
 		require.NoError(t, err)
 		require.Len(t, rows, 4)
 	})
@@ -93,7 +93,7 @@ func TestAPageIsBoundedByBytes(t *testing.T) {
 			r.Text = []byte(strings.Repeat("x", size))
 			record(t, q, r)
 		}
-		pages := func(want func(int) bool) (pages [][]int) {
+		pages := func(want func(queue.Recording) bool) (pages [][]int) {
 			for after := ""; ; {
 				rows, err := q.Read(t.Context(), "b", queue.Page{After: after, Count: 100, MaxBytes: 1000, Want: want})
 				require.NoError(t, err)
@@ -103,7 +103,7 @@ func TestAPageIsBoundedByBytes(t *testing.T) {
 				var lines []int
 				for _, r := range rows {
 					lines = append(lines, r.Line)
-					if want(r.Line) {
+					if want(r) {
 						require.Len(t, r.Text, sizes[r.Line-1])
 					} else {
 						require.Empty(t, r.Text)
@@ -114,8 +114,8 @@ func TestAPageIsBoundedByBytes(t *testing.T) {
 			}
 		}
 		require.Equal(t, [][]int{{1, 2}, {3}, {4}, {5}, {6}, {7, 8}, {9, 10}}, pages(everything))
-		require.Equal(t, [][]int{{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}}, pages(func(int) bool { return false }))
-		require.Equal(t, [][]int{{1, 2, 3, 4, 5}, {6, 7, 8, 9, 10}}, pages(func(line int) bool { return line == 4 || line == 6 }))
+		require.Equal(t, [][]int{{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}}, pages(func(queue.Recording) bool { return false }))
+		require.Equal(t, [][]int{{1, 2, 3, 4, 5}, {6, 7, 8, 9, 10}}, pages(func(r queue.Recording) bool { return r.Line == 4 || r.Line == 6 }))
 	})
 }
 

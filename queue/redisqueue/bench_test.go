@@ -84,7 +84,7 @@ func BenchmarkBytesPerRow(b *testing.B) {
 		b.ReportMetric(perRow(empty), "done-B/row")
 
 		for after := ""; ; {
-			rows, err := q.Read(b.Context(), batch, queue.Page{After: after, Count: 1000, Want: func(int) bool { return false }})
+			rows, err := q.Read(b.Context(), batch, queue.Page{After: after, Count: 1000, Want: func(queue.Recording) bool { return false }})
 			require.NoError(b, err)
 			if len(rows) == 0 {
 				break

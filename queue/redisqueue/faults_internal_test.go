@@ -35,7 +35,7 @@ func TestErrorsOfRedisAreReturned(t *testing.T) {
 		_, err := q.Record(ctx, batch, queue.Failure(fleetJob(batch, 1), openai.Error{Code: openai.CodeTimeout, Message: "slow"}, queue.Stats{}))
 		require.NoError(t, err)
 	}
-	page := queue.Page{Count: 10, MaxBytes: 1 << 20, Want: func(int) bool { return true }}
+	page := queue.Page{Count: 10, MaxBytes: 1 << 20, Want: func(queue.Recording) bool { return true }}
 	for name, prepare := range map[string]func() func() error{
 		"create": func() func() error {
 			return func() error {

@@ -35,7 +35,7 @@ func (q *Queue) Read(ctx context.Context, batch string, p queue.Page) ([]queue.R
 	c := with(resultsScript, "batch", batch, "max_bytes", p.MaxBytes).rows(len(streams[0].Messages), "line")
 	for _, m := range streams[0].Messages {
 		r := recording(m)
-		if r.Damage == "" && r.Requeued == "" && p.Want(r.Line) {
+		if r.Damage == "" && r.Requeued == "" && p.Want(r) {
 			wanted = append(wanted, len(rows))
 			c.add(r.Line)
 		}

@@ -243,7 +243,7 @@ func (f *fleet) eventually(what string, condition func() bool) {
 // recorded returns the results of batch b by line.
 func (f *fleet) recorded(batch string) map[int]string {
 	f.t.Helper()
-	rows, err := f.queue.Read(f.t.Context(), batch, queue.Page{Count: 1000, MaxBytes: 1 << 20, Want: func(int) bool { return true }})
+	rows, err := f.queue.Read(f.t.Context(), batch, queue.Page{Count: 1000, MaxBytes: 1 << 20, Want: func(queue.Recording) bool { return true }})
 	require.NoError(f.t, err)
 	texts := map[int]string{}
 	for _, r := range rows {
