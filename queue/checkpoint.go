@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 
@@ -67,78 +69,47 @@ func (c *Checkpoint) Encode() []byte {
 // DecodeCheckpoint reads the result of Encode. It does not check that the model has tokens with
 // these ids; the engine checks that.
 func DecodeCheckpoint(b []byte) (*Checkpoint, error) {
-	r := checkpointReader{rest: b}
-	if r.byte() != checkpointVersion {
+	r := bytes.NewReader(b)
+	var failed error // the first error
+	number := func() uint64 {
+		n, err := binary.ReadUvarint(r)
+		failed = cmp.Or(failed, err)
+		return n
+	}
+	// count reads the number of elements that follow. size is the minimum size of an element in
+	// bytes. It fails if the remaining bytes cannot hold that many elements.
+	count := func(size int) int {
+		n := number()
+		if n > uint64(r.Len()/size) {
+			failed, n = errCheckpoint, 0
+		}
+		return int(n) //nolint:gosec // at most len(b)
+	}
+	read := func(to any) { failed = cmp.Or(failed, binary.Read(r, binary.LittleEndian, to)) }
+
+	if number() != checkpointVersion {
 		return nil, errCheckpoint
 	}
-	c := &Checkpoint{Fingerprint: string(r.bytes(r.count(1)))}
-	c.Prompts = make([]generation.Progress, r.count(9))
+	fingerprint := make([]byte, count(1))
+	read(fingerprint)
+	c := &Checkpoint{Fingerprint: string(fingerprint), Prompts: make([]generation.Progress, count(9))}
 	for i := range c.Prompts {
 		p := &c.Prompts[i]
-		if hash := r.bytes(8); len(hash) == 8 {
-			p.Prompt = binary.LittleEndian.Uint64(hash)
-		}
-		if n := r.count(1); n > 0 {
+		read(&p.Prompt)
+		if n := count(1); n > 0 {
 			p.Choices = make([][]int32, n)
 		}
 		for j := range p.Choices {
-			ids := make([]int32, r.count(1))
-			for k := range ids {
-				ids[k] = int32(uint32(r.uvarint())) //nolint:gosec // a negative id is refused by the engine
+			p.Choices[j] = make([]int32, count(1))
+			for k := range p.Choices[j] {
+				p.Choices[j][k] = int32(uint32(number())) //nolint:gosec // a negative id is refused by the engine
 			}
-			p.Choices[j] = ids
 		}
 	}
-	if r.failed || len(r.rest) > 0 {
+	if failed != nil || r.Len() > 0 {
 		return nil, errCheckpoint
 	}
 	return c, nil
 }
 
 var errCheckpoint = errors.New("read a checkpoint: the data is damaged, or another version of ingot wrote it")
-
-// checkpointReader reads values from bytes. After the end of the bytes it returns zeros and sets
-// failed.
-type checkpointReader struct {
-	rest   []byte
-	failed bool
-}
-
-func (r *checkpointReader) bytes(n int) []byte {
-	if n > len(r.rest) {
-		r.failed, r.rest = true, nil
-		return nil
-	}
-	b := r.rest[:n]
-	r.rest = r.rest[n:]
-	return b
-}
-
-func (r *checkpointReader) byte() byte {
-	b := r.bytes(1)
-	if r.failed {
-		return 0
-	}
-	return b[0]
-}
-
-func (r *checkpointReader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.rest)
-	if n <= 0 {
-		r.failed, r.rest = true, nil
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
-}
-
-// count reads the number of elements that follow. size is the minimum size of an element in bytes.
-// If the remaining bytes cannot hold that many elements, count sets failed.
-func (r *checkpointReader) count(size int) int {
-	n := r.uvarint()
-	if n > uint64(len(r.rest)/size) {
-		r.failed, r.rest = true, nil
-		return 0
-	}
-	return int(n) //nolint:gosec // at most len(rest)
-}

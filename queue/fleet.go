@@ -1,6 +1,9 @@
 package queue
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Worker is a worker's record in the queue. The worker renews it with every heartbeat, every few
 // seconds.
@@ -30,11 +33,4 @@ type Worker struct {
 func (w *Worker) Live() bool { return w.Lost.IsZero() }
 
 // Serves reports whether the worker serves a model alias.
-func (w *Worker) Serves(alias string) bool {
-	for _, a := range w.Aliases {
-		if a == alias {
-			return true
-		}
-	}
-	return false
-}
+func (w *Worker) Serves(alias string) bool { return slices.Contains(w.Aliases, alias) }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -35,40 +36,25 @@ func PinsAgree(first, pin string) bool {
 // q4_0". who names the worker or run.
 func PinDifference(first, pin, who string) string {
 	a, b := append(strings.SplitN(first, "/", 3), "", ""), append(strings.SplitN(pin, "/", 3), "", "")
+	id, sampling, _ := strings.Cut(a[1], "+")
+	ownID, own, _ := strings.Cut(b[1], "+")
 	switch {
 	case first == "":
 		return "answers of another worker"
 	case a[0] != b[0]:
 		return fmt.Sprintf("answers of the model file with the SHA-256 %.12s…; %s has %.12s…", a[0], who, b[0])
-	case a[1] != b[1] && idOf(a[1]) == idOf(b[1]):
-		return SamplingDifference(recommendedIn(a[1]), recommendedIn(b[1]), who)
+	case a[1] != b[1] && id == ownID:
+		return SamplingDifference(sampling, own, who)
 	case a[1] != b[1]:
 		return fmt.Sprintf("answers with the sampling defaults %s, those of another version; %s has %s", a[1], who, b[1])
 	}
 	return ArithmeticDifference(a[2], b[2], who)
 }
 
-// idOf and recommendedIn return the parts of a Pin's sampling defaults.
-func idOf(defaults string) string {
-	id, _, _ := strings.Cut(defaults, "+")
-	return id
-}
-
-func recommendedIn(defaults string) string {
-	_, recommended, _ := strings.Cut(defaults, "+")
-	return recommended
-}
-
 // SamplingDifference is PinDifference for Origin.Sampling alone.
 func SamplingDifference(first, own, who string) string {
-	return fmt.Sprintf("answers with %s for rows that set no sampling option; %s has %s", defaultsText(first), who, defaultsText(own))
-}
-
-func defaultsText(recommended string) string {
-	if recommended == "" {
-		return "--sampling plain"
-	}
-	return recommended
+	const none = "--sampling plain"
+	return fmt.Sprintf("answers with %s for rows that set no sampling option; %s has %s", cmp.Or(first, none), who, cmp.Or(own, none))
 }
 
 // arithmeticParts names the parts of engine.Info.Arithmetic for people. A %s stands for the value.
