@@ -305,7 +305,7 @@ func (p *Producer) job(row rows.Row) *queue.Job {
 		Batch:       p.batch,
 		Line:        row.Line,
 		Sum:         row.Sum,
-		Record:      row.Record,
+		RecordSum:   row.Record,
 		File:        p.file,
 		CustomID:    row.CustomID,
 		Endpoint:    row.Endpoint,

@@ -11,32 +11,25 @@ import (
 // and all writes of the delivery are refused.
 type Delivery struct {
 	*Job
+	Recorder
 	Attempt    int    // number of the attempt, from 1; attempts during which the worker died are not counted
 	Deaths     int    // number of workers that died while they ran the row
 	Checkpoint []byte // encoded Checkpoint of an earlier attempt; nil if there is none
-	Recorder   Recorder
 }
 
 // Recorder is the queue's side of a delivery.
 type Recorder interface {
+	// Record stores the result of the row, counts it and appends it to the batch's stream, in one
+	// atomic step in which the row also leaves its queue. first and the errors are those of
+	// Store.Record, except that first is also true if an earlier attempt to send this result was
+	// lost after it had recorded the row. The error is also ErrSuperseded if another worker has
+	// taken over the row. The handler then returns Done.
 	Record(ctx context.Context, r Result) (first bool, err error)
+
+	// Save stores an encoded Checkpoint of the row. It replaces the row's previous checkpoint.
+	// Record deletes it. The error is ErrSuperseded if another worker has taken over the row, and
+	// ErrNoBatch or ErrCancelled if the row needs no work.
 	Save(ctx context.Context, checkpoint []byte) error
-}
-
-// Record stores the result of the row, counts it and appends it to the batch's stream, in one
-// atomic step in which the row also leaves its queue. first and the errors are those of
-// Store.Record, except that first is also true if an earlier attempt to send this result was lost
-// after it had recorded the row. The error is also ErrSuperseded if another worker has taken over
-// the row. The handler then returns Done.
-func (d *Delivery) Record(ctx context.Context, r Result) (first bool, err error) {
-	return d.Recorder.Record(ctx, r)
-}
-
-// Save stores an encoded Checkpoint of the row. It replaces the row's previous checkpoint. Record
-// deletes it. The error is ErrSuperseded if another worker has taken over the row, and ErrNoBatch
-// or ErrCancelled if the row needs no work.
-func (d *Delivery) Save(ctx context.Context, checkpoint []byte) error {
-	return d.Recorder.Save(ctx, checkpoint)
 }
 
 // Handler handles one delivery. Its outcome decides what happens to the row. ctx ends when the

@@ -19,7 +19,7 @@ type Job struct {
 	Batch       string          `json:"batch"`
 	Line        int             `json:"line"`             // line number in the input, from 1; identifies the row in the batch
 	Sum         string          `json:"sum"`              // the start of the SHA-256 of the line, 8 hex digits
-	Record      string          `json:"record,omitempty"` // checksum of the record from which the line was made; empty if it was not made from one
+	RecordSum   string          `json:"record,omitempty"` // checksum of the record from which the line was made; empty if it was not made from one
 	File        string          `json:"file,omitempty"`   // FileID of the batch's file; empty in a local run
 	CustomID    string          `json:"custom_id"`
 	Endpoint    openai.Endpoint `json:"url"`
@@ -114,7 +114,7 @@ func (j *Job) read(payload []byte) (ok bool) {
 		case "sum":
 			j.Sum, ok = ordered.Plain(value)
 		case "record":
-			j.Record, ok = ordered.Plain(value)
+			j.RecordSum, ok = ordered.Plain(value)
 		case "file":
 			j.File, ok = ordered.Plain(value)
 		case "custom_id":

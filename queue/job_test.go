@@ -92,7 +92,7 @@ func TestPayloadsAreReadFast(t *testing.T) {
 		Batch: "b", Line: 7, Sum: "0badcafe", CustomID: "x", Endpoint: openai.Chat, Body: []byte(`{"a":"<b>"}`), EnqueuedMS: 5, TimeoutMS: 6000, MaxAttempts: 7,
 	}
 	all := j
-	all.Record, all.File, all.DeadlineMS, all.Alias = "0123456789abcdef", "fedcba9876543210", 9, "other"
+	all.RecordSum, all.File, all.DeadlineMS, all.Alias = "0123456789abcdef", "fedcba9876543210", 9, "other"
 	for _, want := range []Job{j, all} {
 		payload, err := want.Encode()
 		require.NoError(t, err)

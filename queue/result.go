@@ -83,7 +83,7 @@ func Answered(j *Job, r *openai.Request, done []generation.Completion, finished 
 }
 
 func newResult(j *Job, l openai.OutputLine, s Stats) Result {
-	l.ID, l.CustomID, l.RecordSum = openai.ResultID(j.Batch, j.Line, j.Sum), j.CustomID, j.Record
+	l.ID, l.CustomID, l.RecordSum = openai.ResultID(j.Batch, j.Line, j.Sum), j.CustomID, j.RecordSum
 	text, err := openai.Marshal(Line{l, s})
 	switch {
 	case err != nil: // a number that JSON does not support, in the answer or in the statistics
