@@ -57,6 +57,20 @@ type Model struct {
 	Pin   string `json:"answered_by,omitempty"` // Pin of the model that gave the first answer under this alias; empty if there is none
 }
 
+// SetState sets State from the times of the batch. sealed reports whether all its rows are queued.
+func (s *Status) SetState(sealed bool) {
+	switch {
+	case s.Finished != nil:
+		s.State = Completed
+	case s.Cancelled != nil:
+		s.State = Cancelled
+	case sealed:
+		s.State = InProgress
+	default:
+		s.State = Enqueueing
+	}
+}
+
 // Aliases returns the model aliases to which rows of the batch go.
 func (s Status) Aliases() []string {
 	names := make([]string, len(s.Models))

@@ -207,16 +207,7 @@ func (b *batch) current() queue.Status {
 	s.Weight = max(1, b.Weight)
 	s.Running = len(b.attempts)
 	s.SetModels(slices.Collect(maps.Keys(b.aliases)), b.pins)
-	switch {
-	case s.Finished != nil:
-		s.State = queue.Completed
-	case b.Cancelled:
-		s.State = queue.Cancelled
-	case b.sealed:
-		s.State = queue.InProgress
-	default:
-		s.State = queue.Enqueueing
-	}
+	s.SetState(b.sealed)
 	if !b.expires.IsZero() {
 		s.Expires = new(b.expires.UTC().Truncate(time.Second))
 	}

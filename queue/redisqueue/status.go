@@ -80,7 +80,6 @@ func newStatus(batch string, meta map[string]string, running int, life time.Dura
 		Batch:     batch,
 		Alias:     meta["model"],
 		Priority:  queue.Priority(meta["priority"]),
-		State:     queue.Enqueueing,
 		FileSHA:   meta["file_sha256"],
 		Started:   m.moment("started_ms"),
 		Finished:  m.moment("finished_ms"),
@@ -99,14 +98,7 @@ func newStatus(batch string, meta map[string]string, running int, life time.Dura
 	if t := m.moment("created_ms"); t != nil {
 		s.Created = *t
 	}
-	switch {
-	case s.Finished != nil:
-		s.State = queue.Completed
-	case s.Cancelled != nil:
-		s.State = queue.Cancelled
-	case meta["total"] != "":
-		s.State = queue.InProgress
-	}
+	s.SetState(meta["total"] != "")
 	if life > 0 {
 		t := time.Now().Add(life).UTC().Truncate(time.Second)
 		s.Expires = &t
