@@ -20,9 +20,9 @@ func TestWhatIsNotThere(t *testing.T) {
 	f := newFleet(t, 1)
 	require.Equal(t, redis.UniversalClient(f.redis.Client), f.queue.Client())
 	for name, want := range map[string]bool{"other:default": true, "m:default": false} {
-		empty, err := f.queue.queueIsEmpty(t.Context(), name)
+		n, err := f.queue.queued(t.Context(), []string{name})
 		require.NoError(t, err)
-		require.Equal(t, want, empty, name)
+		require.Equal(t, want, n == 0, name)
 	}
 	expired, err := f.queue.expireTask(t.Context(), "m:default", queue.TaskID("b", 2), "b")
 	require.NoError(t, err)

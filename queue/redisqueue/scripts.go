@@ -30,6 +30,7 @@ var (
 	leaveScript      = load("leave")
 	loseScript       = load("lose")
 	pauseScript      = load("pause")
+	queuedScript     = load("queued")
 	reapScript       = load("lib/fill", "lib/delivery", "reap")
 	recordScript     = load("lib/rows", "lib/finish", "lib/stats", "record")
 	requeueScript    = load("requeue")
@@ -38,7 +39,6 @@ var (
 	sealScript       = load("lib/finish", "seal")
 	surviveScript    = load("survive")
 	takeScript       = load("lib/fill", "take")
-	waitingScript    = load("waiting")
 )
 
 // errNotRunning means that a worker no longer has the task that it wants to begin.

@@ -65,6 +65,29 @@ func (q *Queue) Batches(ctx context.Context) ([]queue.Status, error) {
 	return all, nil
 }
 
+// Missing implements queue.Store.
+func (q *Queue) Missing(ctx context.Context, b queue.Status) (int, error) {
+	if b.State != queue.InProgress {
+		return 0, nil
+	}
+	if queued, err := q.queued(ctx, queuesOfBatch(b)); err != nil || queued > 0 {
+		return 0, err
+	}
+	// A row is recorded before its task leaves the queue. So the status is read again, after the
+	// queues were found empty.
+	b, err := q.Status(ctx, b.Batch)
+	if err != nil || b.State != queue.InProgress {
+		return 0, err
+	}
+	return max(0, b.Total-b.Done-b.Failed), nil
+}
+
+// queued returns the number of tasks of queues that run or will run.
+func (q *Queue) queued(ctx context.Context, queues []string) (int, error) {
+	n, err := q.run(ctx, with(queuedScript).queues(queues)).Int()
+	return n, failure(err, "count the rows of queues %s", strings.Join(queues, " and "))
+}
+
 // newStatus makes a status from the fields of a batch's hash. It returns an error if a field is
 // malformed.
 func newStatus(batch string, meta map[string]string, running int, life time.Duration) (queue.Status, error) {

@@ -18,12 +18,6 @@ import (
 
 func waitingKey(queue, batch string) string { return "ingot:{" + queue + "}:waiting:" + batch }
 
-// waiting returns the number of rows that wait in their batches.
-func (q *Queue) waiting(ctx context.Context, queue string) (int, error) {
-	n, err := q.run(ctx, with(waitingScript, "queue", queue)).Int()
-	return n, failure(err, "count the waiting rows of queue %s", queue)
-}
-
 // drainedAtOnce is the number of waiting rows that are removed at a time.
 const drainedAtOnce = 1000
 
