@@ -67,6 +67,14 @@ func queuesOf(alias string) (names []string) {
 	return names
 }
 
+// asynqKeys returns the keys of a name of all queues of a model alias.
+func asynqKeys(alias, name string) (keys []string) {
+	for _, queue := range queuesOf(alias) {
+		keys = append(keys, asynqKey(queue, name))
+	}
+	return keys
+}
+
 // Numbers of fields of asynq's TaskMessage.
 const (
 	fieldType     protowire.Number = 1

@@ -70,27 +70,18 @@ func (q *Queue) Cancel(ctx context.Context, batch string) (finished bool, err er
 	if err != nil {
 		return false, failure(err, "cancel batch %s", batch)
 	}
-	if err := q.stopLines(ctx, batch, running); err != nil {
-		return false, err
+	pipe := q.rdb.Pipeline()
+	for _, line := range running {
+		pipe.Publish(ctx, cancelChannel, batch+":"+line)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return false, failure(err, "stop the running rows of batch %s", batch)
 	}
 	st, err := q.Status(ctx, batch)
 	if err != nil {
 		return false, err
 	}
 	return false, q.drain(ctx, st)
-}
-
-// stopLines ends the running deliveries of lines of a batch.
-func (q *Queue) stopLines(ctx context.Context, batch string, running []string) error {
-	pipe := q.rdb.Pipeline()
-	for _, line := range running {
-		pipe.Publish(ctx, cancelChannel, batch+":"+line)
-	}
-	if len(running) == 0 {
-		return nil
-	}
-	_, err := pipe.Exec(ctx)
-	return failure(err, "stop the running rows of batch %s", batch)
 }
 
 // Purge implements queue.Store. It works even while Redis has no memory left.
@@ -105,8 +96,5 @@ func (q *Queue) Purge(ctx context.Context, batch string) error {
 	if err := q.drain(ctx, st); err != nil {
 		return err
 	}
-	if err := q.rdb.Unlink(ctx, allKeys(batch)...).Err(); err != nil {
-		return failure(err, "purge batch %s", batch)
-	}
-	return nil
+	return failure(q.rdb.Unlink(ctx, allKeys(batch)...).Err(), "purge batch %s", batch)
 }

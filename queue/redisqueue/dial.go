@@ -34,23 +34,25 @@ func Dial(ctx context.Context, url string, rows int, waiting func(reason string)
 	}
 	dialSteady(opts)
 	c := redis.NewClient(opts)
+	defer func() {
+		if q == nil {
+			c.Close() //nolint:errcheck // nothing was written
+		}
+	}()
 	info, err := readInfo(ctx, c)
 	if err == nil && info["loading"] == "1" {
 		left := info["loading_eta_seconds"]
 		if waiting == nil {
-			c.Close() //nolint:errcheck // nothing was written
 			return nil, nil, fmt.Errorf("use redis at %s: it is loading its data: try again in %s s", opts.Addr, left)
 		}
 		waiting(fmt.Sprintf("redis at %s is loading its data: waiting for it (%s s left)", opts.Addr, left))
 		info, err = waitUntilLoaded(ctx, c, info)
 	}
 	if err != nil {
-		c.Close() //nolint:errcheck // it was never used
 		return nil, nil, fmt.Errorf("reach redis at %s: %w%s", opts.Addr, err, hint(opts, err))
 	}
 	warnings, err = checkServer(info)
 	if err != nil {
-		c.Close() //nolint:errcheck // it was never used
 		return nil, nil, fmt.Errorf("use redis at %s: %w", opts.Addr, err)
 	}
 	return New(c), warnings, nil

@@ -26,11 +26,7 @@ func rowID(task string) string { return earlierID.ReplaceAllString(task, "$1") }
 
 // deleteLeases deletes the leases of an alias's tasks. No asynq server reads them.
 func (q *Queue) deleteLeases(ctx context.Context, alias string) error {
-	var keys []string
-	for _, name := range queuesOf(alias) {
-		keys = append(keys, asynqKey(name, "lease"))
-	}
-	return failure(q.rdb.Del(ctx, keys...).Err(), "delete the leases of an earlier version")
+	return failure(q.rdb.Del(ctx, asynqKeys(alias, "lease")...).Err(), "delete the leases of an earlier version")
 }
 
 // failedEarlier reports whether an entry of a stream is of a failed row.

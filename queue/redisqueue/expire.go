@@ -18,40 +18,33 @@ import (
 const expiredAtOnce = 16
 
 // Expire implements queue.Queue.
-func (q *Queue) Expire(ctx context.Context, batch string) (n int, err error) {
+func (q *Queue) Expire(ctx context.Context, batch string) (int, error) {
 	s, err := q.Status(ctx, batch)
 	if err != nil || !s.Overdue() {
 		return 0, err
 	}
+	var ended atomic.Int64
 	for _, queue := range queuesOfBatch(s) {
-		ended, err := q.expireIn(ctx, queue, batch)
-		n += ended
+		tasks, err := q.tasksOf(ctx, queue, batch)
 		if err != nil {
-			return n, err
+			return int(ended.Load()), err
+		}
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(expiredAtOnce)
+		for _, id := range tasks {
+			group.Go(func() error {
+				first, err := q.expireTask(ctx, queue, id, batch)
+				if first {
+					ended.Add(1)
+				}
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return int(ended.Load()), failure(err, "end the overdue rows of batch %s", batch)
 		}
 	}
-	return n, nil
-}
-
-func (q *Queue) expireIn(ctx context.Context, queue, batch string) (int, error) {
-	tasks, err := q.tasksOf(ctx, queue, batch)
-	if err != nil {
-		return 0, err
-	}
-	var ended atomic.Int64
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(expiredAtOnce)
-	for _, id := range tasks {
-		group.Go(func() error {
-			first, err := q.expireTask(ctx, queue, id, batch)
-			if first {
-				ended.Add(1)
-			}
-			return err
-		})
-	}
-	err = group.Wait()
-	return int(ended.Load()), failure(err, "end the overdue rows of batch %s", batch)
+	return int(ended.Load()), nil
 }
 
 // tasksOf returns the ids of a batch's tasks. It reads the queue's lists in the order in which a

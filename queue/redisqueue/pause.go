@@ -2,19 +2,12 @@ package redisqueue
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/ingot-run/ingot/queue"
 )
-
-// pausedKey returns asynq's key that pauses a queue. While the key exists, take.lua takes no tasks
-// of the queue.
-func pausedKey(alias string, p queue.Priority) string {
-	return asynqKey(queueName(alias, p), "paused")
-}
 
 // Pause stops workers from taking rows of a model alias until Resume is called. Running rows are
 // finished. changed reports whether any of the alias's queues was not paused before.
@@ -25,11 +18,7 @@ func (q *Queue) Pause(ctx context.Context, alias string) (changed bool, err erro
 
 // Resume ends a pause. changed reports whether any of the alias's queues was paused.
 func (q *Queue) Resume(ctx context.Context, alias string) (changed bool, err error) {
-	var keys []string
-	for _, p := range queue.AllPriorities() {
-		keys = append(keys, pausedKey(alias, p))
-	}
-	n, err := q.rdb.Del(ctx, keys...).Result()
+	n, err := q.rdb.Del(ctx, pausedKeys(alias)...).Result()
 	return n > 0, failure(err, "resume model name %s", alias)
 }
 
@@ -55,23 +44,23 @@ func (q *Queue) Aliases(ctx context.Context) (paused map[string]bool, err error)
 			names = append(names, queue[:i])
 		}
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return queue.CheckAlias(name) != nil }) // not written by ingot
-	slices.Sort(names)
-	paused = map[string]bool{}
 	pipe := q.rdb.Pipeline()
-	exist := map[string][]*redis.IntCmd{}
-	for _, name := range slices.Compact(names) {
-		for _, p := range queue.AllPriorities() {
-			exist[name] = append(exist[name], pipe.Exists(ctx, pausedKey(name, p)))
+	found := map[string]*redis.IntCmd{}
+	for _, name := range names {
+		if found[name] == nil && queue.CheckAlias(name) == nil { // others were not written by ingot
+			found[name] = pipe.Exists(ctx, pausedKeys(name)...)
 		}
 	}
-	if len(exist) > 0 {
-		if _, err := pipe.Exec(ctx); err != nil {
-			return nil, failure(err, "read which model names are paused")
-		}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, failure(err, "read which model names are paused")
 	}
-	for name, keys := range exist {
-		paused[name] = slices.ContainsFunc(keys, func(c *redis.IntCmd) bool { return c.Val() > 0 })
+	paused = map[string]bool{}
+	for name, keys := range found {
+		paused[name] = keys.Val() > 0
 	}
 	return paused, nil
 }
+
+// pausedKeys returns asynq's keys that pause the queues of a model alias. While such a key exists,
+// take.lua takes no tasks of its queue.
+func pausedKeys(alias string) []string { return asynqKeys(alias, "paused") }
