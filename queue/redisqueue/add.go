@@ -119,7 +119,7 @@ func (q *Queue) removeDead(ctx context.Context, name string, known []newTask) (d
 		switch {
 		case state == "": // the row has just been answered
 			continue
-		case state != "archived" && fileOf([]byte(message)) == t.job.File:
+		case state != "archived" && fileOf(message) == t.job.File:
 			continue
 		case state == "active":
 			return nil, queue.ErrRowRunning
@@ -134,12 +134,12 @@ func (q *Queue) removeDead(ctx context.Context, name string, known []newTask) (d
 
 // fileOf returns the FileID of the job in a message. If there is none, it returns a text that is
 // not a FileID.
-func fileOf(message []byte) string {
-	payload, err := payloadOf(message)
+func fileOf(message string) string {
+	m, err := parse(message)
 	var j struct {
 		File string `json:"file"`
 	}
-	if err != nil || json.Unmarshal(payload, &j) != nil {
+	if err != nil || json.Unmarshal(m.payload, &j) != nil {
 		return "none"
 	}
 	return j.File

@@ -33,7 +33,7 @@ package redisqueue
 //     running task as orphaned.
 
 import (
-	"errors"
+	"bytes"
 	"math"
 	"strings"
 	"time"
@@ -114,70 +114,51 @@ func appendNumber(m []byte, field protowire.Number, n uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(m, field, protowire.VarintType), n)
 }
 
-var errNoPayload = errors.New("asynq's message has no payload")
-
-func payloadOf(message []byte) ([]byte, error) {
-	var payload []byte
-	err := eachField(message, func(field protowire.Number, kind protowire.Type, value []byte) {
-		if field == fieldPayload && kind == protowire.BytesType && payload == nil {
-			payload, _ = protowire.ConsumeBytes(value)
-		}
-	})
-	if err == nil && payload == nil {
-		err = errNoPayload
-	}
-	return payload, err
+// asynqMessage has the fields of a message of asynq that this package reads.
+type asynqMessage struct {
+	payload []byte
+	retried int      // how often the task has failed
+	others  [][]byte // the encoded fields that a failure does not change
 }
 
-// eachField passes the fields of a message to a function, with their encoded values.
-func eachField(message []byte, visit func(field protowire.Number, kind protowire.Type, value []byte)) error {
-	for len(message) > 0 {
-		field, kind, n := protowire.ConsumeTag(message)
+func parse(message string) (m asynqMessage, err error) {
+	for rest := []byte(message); len(rest) > 0; {
+		number, kind, n := protowire.ConsumeField(rest)
 		if n < 0 {
-			return protowire.ParseError(n)
+			return m, protowire.ParseError(n)
 		}
-		message = message[n:]
-		if n = protowire.ConsumeFieldValue(field, kind, message); n < 0 {
-			return protowire.ParseError(n)
+		field := rest[:n]
+		rest = rest[n:]
+		_, _, tag := protowire.ConsumeTag(field)
+		switch {
+		case number == fieldRetried && kind == protowire.VarintType:
+			retried, _ := protowire.ConsumeVarint(field[tag:])
+			m.retried = int(min(retried, 1<<20))
+		case number == fieldPayload && kind == protowire.BytesType && m.payload == nil:
+			m.payload, _ = protowire.ConsumeBytes(field[tag:])
 		}
-		visit(field, kind, message[:n])
-		message = message[n:]
+		if number != fieldRetried && number != fieldError && number != fieldFailedAt {
+			m.others = append(m.others, field)
+		}
 	}
-	return nil
+	return m, nil
 }
 
 // failedMessage returns a task's message with the failure that ended its delivery. If counted is
 // true, it also adds 1 to the number of failures.
 func failedMessage(message string, at time.Time, failure error, counted bool) string {
-	var m []byte
-	err := eachField([]byte(message), func(field protowire.Number, kind protowire.Type, value []byte) {
-		if field != fieldRetried && field != fieldError && field != fieldFailedAt {
-			m = append(protowire.AppendTag(m, field, kind), value...)
-		}
-	})
+	m, err := parse(message)
 	if err != nil {
 		return message // it is not a message of asynq
 	}
-	n := retried(message)
 	if counted {
-		n++
+		m.retried++
 	}
-	m = appendNumber(m, fieldRetried, uint64(n))
+	b := appendNumber(bytes.Join(m.others, nil), fieldRetried, uint64(m.retried))
 	if failure != nil {
-		m = appendText(m, fieldError, strings.ToValidUTF8(failure.Error(), "?"))
+		b = appendText(b, fieldError, strings.ToValidUTF8(failure.Error(), "?"))
 	}
-	return string(appendNumber(m, fieldFailedAt, uint64(at.Unix())))
-}
-
-// retried returns how often a task has failed, according to its message.
-func retried(message string) int {
-	n := uint64(0)
-	_ = eachField([]byte(message), func(field protowire.Number, kind protowire.Type, value []byte) {
-		if field == fieldRetried && kind == protowire.VarintType {
-			n, _ = protowire.ConsumeVarint(value)
-		}
-	})
-	return int(min(n, 1<<20))
+	return string(appendNumber(b, fieldFailedAt, uint64(at.Unix())))
 }
 
 // today returns the day (UTC) in the form of asynq's daily counts, and statsEnd the Unix time, in

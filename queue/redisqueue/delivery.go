@@ -70,17 +70,19 @@ func (s *server) hold(f *feed, item any) *delivery {
 	return d
 }
 
-func jobOf(id, message string) (*queue.Job, error) {
-	payload, err := payloadOf([]byte(message))
+func jobOf(id, message string) (j *queue.Job, err error) {
+	m, err := parse(message)
+	if err == nil && m.payload == nil {
+		err = errors.New("asynq's message has no payload")
+	}
+	if err == nil {
+		j, err = queue.Decode(m.payload)
+	}
+	if err == nil && rowID(id) != queue.TaskID(j.Batch, j.Line) {
+		err = fmt.Errorf("the task's id does not name line %d of batch %s", j.Line, j.Batch)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoJob, err)
-	}
-	j, err := queue.Decode(payload)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoJob, err)
-	}
-	if rowID(id) != queue.TaskID(j.Batch, j.Line) {
-		return nil, fmt.Errorf("%w: the task's id does not name line %d of batch %s", errNoJob, j.Line, j.Batch)
 	}
 	return j, nil
 }

@@ -119,7 +119,7 @@ func TestTasksThatAreNoJobs(t *testing.T) {
 	got, err := jobOf("b:1", string(whole))
 	require.NoError(t, err)
 	require.Equal(t, j, got)
-	require.Equal(t, j.File, fileOf(whole))
+	require.Equal(t, j.File, fileOf(string(whole)))
 	broken := appendText(nil, fieldPayload, "{")
 	for name, c := range map[string]struct{ id, message, says string }{
 		"no message":      {"b:1", "", "not a job of ingot: asynq's message has no payload"},
@@ -131,12 +131,12 @@ func TestTasksThatAreNoJobs(t *testing.T) {
 		require.ErrorIs(t, err, errNoJob, name)
 		require.ErrorContains(t, err, c.says, name)
 	}
-	require.Equal(t, "none", fileOf(nil))
-	require.Equal(t, "none", fileOf(broken))
+	require.Equal(t, "none", fileOf(""))
+	require.Equal(t, "none", fileOf(string(broken)))
 	j.File = "0123456789abcdef"
 	whole, err = message("m:default", "b:1", j)
 	require.NoError(t, err)
-	require.Equal(t, j.File, fileOf(whole))
+	require.Equal(t, j.File, fileOf(string(whole)))
 }
 
 // Replies of scripts that are not as expected are errors.

@@ -176,7 +176,8 @@ func (s *server) deliver(d *delivery) (outcome queue.Outcome) {
 		s.options.Refused(d.ctx, &d.value, d.err)
 		return queue.Done()
 	default: // Redis could not be used
-		return queue.Retry(queue.RetryDelay(retried(d.message)), d.err)
+		m, _ := parse(d.message)
+		return queue.Retry(queue.RetryDelay(m.retried), d.err)
 	}
 }
 

@@ -122,6 +122,10 @@ func TestMessagesOfFailedTasks(t *testing.T) {
 	require.NoError(t, err)
 	at := time.Unix(1_700_000_000, 0)
 	text := string(m)
+	retried := func(text string) int {
+		m, _ := parse(text)
+		return m.retried
+	}
 	require.Zero(t, retried(text))
 	for i, c := range []struct {
 		err     error
@@ -130,9 +134,9 @@ func TestMessagesOfFailedTasks(t *testing.T) {
 	}{{errors.New("first"), true, 1}, {errors.New("bad \xff"), true, 2}, {nil, false, 2}, {errors.New("later"), false, 2}, {errors.New("last"), true, 3}} {
 		text = failedMessage(text, at, c.err, c.counted)
 		require.Equal(t, c.want, retried(text), i)
-		payload, err := payloadOf([]byte(text))
+		parsed, err := parse(text)
 		require.NoError(t, err)
-		got, err := queue.Decode(payload)
+		got, err := queue.Decode(parsed.payload)
 		require.NoError(t, err)
 		require.Equal(t, job, got)
 	}
@@ -141,9 +145,9 @@ func TestMessagesOfFailedTasks(t *testing.T) {
 	require.Less(t, len(text), len(m)+30)
 	require.Contains(t, failedMessage(string(m), at, errors.New("bad \xff"), true), "bad ?")
 	require.Equal(t, "\xff", failedMessage("\xff", at, errors.New("x"), true), "not a message of asynq")
-	_, err = payloadOf(nil)
-	require.ErrorIs(t, err, errNoPayload)
-	_, err = payloadOf(m[:len(m)-1])
+	_, err = jobOf("b:1", "")
+	require.ErrorContains(t, err, "asynq's message has no payload")
+	_, err = parse(string(m[:len(m)-1]))
 	require.Error(t, err)
 	require.Equal(t, 1<<20, retried(string(appendNumber(nil, fieldRetried, math.MaxUint64))))
 	require.Equal(t, "2023-11-14", today(at))
