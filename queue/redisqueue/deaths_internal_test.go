@@ -135,7 +135,7 @@ func TestADeliveryWithoutAnOwnerIsNoDeath(t *testing.T) {
 	f := newFleet(t, 1)
 	ctx, q := t.Context(), f.queue
 	h := f.take(1, 0, "w")
-	require.NoError(t, h.recorder.feed.server.member.join(ctx))
+	require.NoError(t, h.feed.server.member.join(ctx))
 	_, err := f.begin(h)
 	require.NoError(t, err)
 	f.reap()
@@ -152,7 +152,7 @@ func TestADeliveryWithoutAnOwnerIsNoDeath(t *testing.T) {
 	require.Equal(t, 2, attempt, "a lost delivery counts as an attempt")
 }
 
-func numberOf(d *queue.Delivery) int { return d.Recorder.(*recorder).number }
+func numberOf(d *queue.Delivery) int { return d.Recorder.(*delivery).number }
 
 // Counts that are not whole numbers, which another program has written, count as 0: the row is
 // fenced, counted and answered as others are.

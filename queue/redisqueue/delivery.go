@@ -25,28 +25,26 @@ type task struct {
 }
 
 // delivery is the way of a task through this worker, from the time when the worker takes it until
-// its handler has returned. One goroutine at a time uses a delivery: that of the feed, and then
-// that of a handler. Its member and its feed have their own notes about it: holding and recorder.
+// its handler has returned. It implements queue.Recorder for the handler. One goroutine at a time
+// uses a delivery: that of the feed, and then that of a handler.
 type delivery struct {
 	task
+	feed     *feed
 	ctx      context.Context // ends when the delivery ends
 	end      context.CancelCauseFunc
 	value    queue.Delivery // what the handler gets
-	recorder recorder       // value.Recorder
 	release  func()         // ends the reservation of Admit; nil if the row is not admitted
 	begun    bool           // the attempt is counted
 	err      error          // why the row was not begun: a refusal of the script, or an error after which its handler tries again
-}
-
-// recorder is the queue's side of a delivery, for its handler.
-type recorder struct {
-	*task
-	feed     *feed
-	recorded atomic.Bool // the row is recorded, and has left its queue
+	recorded atomic.Bool    // the row is recorded, and has left its queue
 
 	// The feed's mutex guards these fields.
 	since  time.Time // when the handler was called
 	ending bool      // the handler has a result
+
+	// The member's mutex guards these fields.
+	taken time.Time
+	owned bool // heartbeats need not make the member the row's owner: it is, or a call of begin.lua makes it
 }
 
 // errNoJob is the error of a task that is not a job.
@@ -56,7 +54,7 @@ var errNoJob = errors.New("not a job of ingot")
 func (s *server) hold(f *feed, item any) *delivery {
 	fields, _ := item.([]any)
 	fields = append(fields, make([]any, 5)...) // zero values for fields that are missing
-	d := new(delivery)
+	d := &delivery{feed: f}
 	d.queue, _ = fields[0].(string)
 	d.id, _ = fields[1].(string)
 	d.message, _ = fields[2].(string)
@@ -64,8 +62,7 @@ func (s *server) hold(f *feed, item any) *delivery {
 	deaths, _ := fields[4].(int64)
 	d.number, d.worker = int(number), s.member.worker()
 	d.job, d.notAJob = jobOf(d.id, d.message)
-	d.recorder.task, d.recorder.feed = &d.task, f
-	d.value = queue.Delivery{Job: d.job, Deaths: int(deaths), Recorder: &d.recorder}
+	d.value = queue.Delivery{Job: d.job, Deaths: int(deaths), Recorder: d}
 	s.member.hold(s.deliveries, d)
 	return d
 }
@@ -161,35 +158,35 @@ func (d *delivery) setAttempt(reply any) error {
 }
 
 // Save implements queue.Recorder.
-func (r *recorder) Save(ctx context.Context, checkpoint []byte) error {
+func (d *delivery) Save(ctx context.Context, checkpoint []byte) error {
 	c := with(checkpointScript).rows(1, "batch", "line", "delivery", "checkpoint")
-	c.add(r.job.Batch, r.job.Line, r.number, checkpoint)
-	list, err := r.feed.server.queue.run(ctx, c).Slice()
+	c.add(d.job.Batch, d.job.Line, d.number, checkpoint)
+	list, err := d.feed.server.queue.run(ctx, c).Slice()
 	reply, err := rowReply(list, 0, err)
 	if n, ok := reply.(int64); ok {
 		if err = refusalOf(n); errors.Is(err, queue.ErrRecorded) {
 			err = nil
 		}
 	}
-	return failure(err, "store the progress of line %d of batch %s", r.job.Line, r.job.Batch)
+	return failure(err, "store the progress of line %d of batch %s", d.job.Line, d.job.Batch)
 }
 
 // Record implements queue.Recorder. Results of several rows are recorded together, unless they are
 // large.
-func (r *recorder) Record(ctx context.Context, result queue.Result) (first bool, err error) {
-	row := r.toRecord(result)
+func (d *delivery) Record(ctx context.Context, result queue.Result) (first bool, err error) {
+	row := d.toRecord(result)
 	if row.size() <= maxGroupedResult {
-		first, err = r.feed.record(ctx, r, row)
+		first, err = d.feed.record(ctx, d, row)
 	} else {
-		first, err = r.feed.server.queue.recordOne(ctx, row)
+		first, err = d.feed.server.queue.recordOne(ctx, row)
 	}
 	if first {
-		r.recorded.Store(true)
+		d.recorded.Store(true)
 	}
-	if outage := r.feed.server.member.outage; errors.Is(err, queue.ErrUnavailable) {
-		outage.failed(r.notRecorded(), err)
+	if outage := d.feed.server.member.outage; errors.Is(err, queue.ErrUnavailable) {
+		outage.failed(d.notRecorded(), err)
 	} else {
-		outage.worked(r.notRecorded())
+		outage.worked(d.notRecorded())
 	}
 	return first, err
 }

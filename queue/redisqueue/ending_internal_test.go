@@ -37,7 +37,7 @@ func TestWhereDeliveriesEnd(t *testing.T) {
 			_, err := f.begin(d)
 			require.NoError(t, err)
 			c.ending.at = time.Now().Add(time.Hour)
-			server := d.recorder.feed.server
+			server := d.feed.server
 			for range 2 { // an ending that is repeated because its reply was lost changes nothing
 				server.finish(&d.task, c.ending)
 			}
@@ -71,7 +71,7 @@ func TestEndingsInACancelledBatch(t *testing.T) {
 		d := f.take(1, 0, "w")
 		_, err := f.queue.Cancel(ctx, "b")
 		require.NoError(t, err)
-		d.recorder.feed.server.finish(&d.task, ending{place: place, at: time.Now(), err: queue.ErrCancelled})
+		d.feed.server.finish(&d.task, ending{place: place, at: time.Now(), err: queue.ErrCancelled})
 		require.EqualValues(t, map[bool]int{true: 1}[place == archived], f.queue.rdb.Exists(ctx, taskKey("m:default", "b:1")).Val(), place)
 	}
 }

@@ -260,19 +260,19 @@ func (f *feed) work(ctx context.Context) {
 				return
 			}
 			f.mu.Lock()
-			d.recorder.since = time.Now()
+			d.since = time.Now()
 			f.mu.Unlock()
 			f.server.process(d)
-			f.end(&d.recorder)
+			f.end(d)
 		}
 	}
 }
 
 // end removes a row whose handler has become free.
-func (f *feed) end(r *recorder) {
+func (f *feed) end(d *delivery) {
 	f.mu.Lock()
 	f.capacity.held--
-	if r.ending {
+	if d.ending {
 		f.capacity.ending--
 	} else {
 		defer signal(f.wake) // record has not signalled that this handler is free

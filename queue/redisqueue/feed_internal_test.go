@@ -225,7 +225,7 @@ func TestReserve(t *testing.T) {
 	require.Equal(t, []int{8, 3, 11, 8}, []int{len(f.tasks), len(f.reserve), f.capacity.held, begun()})
 	for range 2 { // two handlers end without a result, for example because their batch was cancelled
 		m.release(ctx, <-f.tasks)
-		f.end(&recorder{})
+		f.end(&delivery{})
 	}
 	f.round(ctx)
 	require.Equal(t, []int{8, 3, 11, 10}, []int{len(f.tasks), len(f.reserve), f.capacity.held, begun()})
@@ -359,7 +359,7 @@ func TestTheLastResultOfAGroupEndsTheWait(t *testing.T) {
 			synctest.Wait()
 			for range c.results {
 				waiting.Go(func() {
-					_, err := f.record(ctx, &recorder{since: begun}, toRecord{result: queue.Result{Text: make([]byte, c.text)}})
+					_, err := f.record(ctx, &delivery{since: begun}, toRecord{result: queue.Result{Text: make([]byte, c.text)}})
 					require.ErrorIs(t, err, context.Canceled)
 				})
 			}

@@ -76,24 +76,24 @@ func TestALargeResultIsRecordedAlone(t *testing.T) {
 	h := f.take(1, 0, "w") // nothing records the results of its feed
 	_, err := f.begin(h)
 	require.NoError(t, err)
-	s := h.recorder.feed.server
+	s := h.feed.server
 	s.queue = New(client)
 	lost := func() bool {
 		s.member.outage.mu.Lock()
 		defer s.member.outage.mu.Unlock()
 		return !s.member.outage.since.IsZero()
 	}
-	_, err = h.recorder.Record(t.Context(), result)
+	_, err = h.Record(t.Context(), result)
 	require.ErrorIs(t, err, queue.ErrUnavailable)
 	require.True(t, lost())
 	require.Empty(t, f.recorded("b"))
 	p.over.Store(true)
-	first, err := h.recorder.Record(t.Context(), result)
+	first, err := h.Record(t.Context(), result)
 	require.NoError(t, err)
 	require.True(t, first)
 	require.False(t, lost())
 	require.Equal(t, string(result.Text), f.recorded("b")[1])
-	require.Empty(t, h.recorder.feed.results)
+	require.Empty(t, h.feed.results)
 }
 
 // Rows that are recorded together do not affect each other: each has a separate reply, even if

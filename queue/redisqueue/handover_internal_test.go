@@ -220,12 +220,12 @@ func TestARowIsGivenUpWhenRedisIsBack(t *testing.T) {
 		return text
 	}
 	h := f.take(1, 0, "w")
-	m := h.recorder.feed.server.member
+	m := h.feed.server.member
 	m.queue = s.queue
-	m.held[h].taken = time.Now().Add(time.Minute)
+	h.taken = time.Now().Add(time.Minute)
 	require.NoError(t, m.join(t.Context()))
 	require.Empty(t, task("owner"), "the row was taken since the last heartbeat")
-	m.held[h].taken = time.Now().Add(-time.Minute)
+	h.taken = time.Now().Add(-time.Minute)
 	require.NoError(t, m.join(t.Context()))
 	require.Equal(t, "w", task("owner"), "the worker owns a row that waits in it")
 	s.setCut(true)

@@ -33,15 +33,9 @@ type member struct {
 	arrived func() // called when a producer has added an Interactive job, or may have added one
 
 	mu    sync.Mutex
-	id    string                 // identifies the worker until it stops or is declared lost
-	held  map[*delivery]*holding // deliveries that the member has, and has not lost
-	debts []debt                 // failed writes that must be repeated
-}
-
-// holding is what a member notes about a delivery.
-type holding struct {
-	taken time.Time
-	owned bool // heartbeats need not make the member the row's owner: it is, or a call of begin.lua makes it
+	id    string             // identifies the worker until it stops or is declared lost
+	held  map[*delivery]bool // deliveries that the member has, and has not lost
+	debts []debt             // failed writes that must be repeated
 }
 
 // debt is a failed write that would have ended a delivery. It is repeated with each heartbeat until
@@ -51,7 +45,7 @@ type debt func(ctx context.Context) error
 func newMember(q *Queue, o queue.ServeOptions) *member {
 	m := &member{
 		queue: q, options: o, started: time.Now().UTC(), outage: &outage{log: o.Logger},
-		arrived: func() {}, id: ulid.Make().String(), held: map[*delivery]*holding{},
+		arrived: func() {}, id: ulid.Make().String(), held: map[*delivery]bool{},
 	}
 	m.beats = loop{interval: q.Leases.Beat, do: m.beat}
 	m.channel = loop{interval: subscribeInterval, do: m.listen}
@@ -113,8 +107,8 @@ func (m *member) sendBeat(ctx context.Context) (alive bool, gone []*delivery, er
 	m.mu.Lock()
 	id, n := m.id, len(m.held)
 	var rows []*delivery
-	for d, h := range m.held {
-		if !h.owned && d.job != nil && time.Since(h.taken) >= m.queue.Leases.Beat {
+	for d := range m.held {
+		if !d.owned && d.job != nil && time.Since(d.taken) >= m.queue.Leases.Beat {
 			rows = append(rows, d)
 		}
 	}
@@ -148,11 +142,10 @@ func (m *member) sendBeat(ctx context.Context) (alive bool, gone []*delivery, er
 func (m *member) own(d *delivery) (worker string, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	h := m.held[d]
-	if h == nil {
+	if !m.held[d] {
 		return "", false
 	}
-	h.owned = true
+	d.owned = true
 	return m.id, true
 }
 
@@ -207,7 +200,7 @@ func (m *member) hold(ctx context.Context, d *delivery) {
 	d.ctx, d.end = context.WithCancelCause(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held[d] = &holding{taken: time.Now()}
+	m.held[d], d.taken = true, time.Now()
 }
 
 // release ends a delivery's context and removes the delivery from those that the member holds. If
@@ -216,7 +209,7 @@ func (m *member) hold(ctx context.Context, d *delivery) {
 func (m *member) release(ctx context.Context, d *delivery) {
 	d.end(nil)
 	m.mu.Lock()
-	held := m.held[d] != nil
+	held := m.held[d]
 	delete(m.held, d)
 	m.mu.Unlock()
 	if !held && d.begun {

@@ -80,7 +80,7 @@ func TestAMemberThatCannotStartAnew(t *testing.T) {
 	require.NotContains(t, m.outage.logged, noHeartbeat)
 }
 
-func memberOf(d *delivery) *member { return d.recorder.feed.server.member }
+func memberOf(d *delivery) *member { return d.feed.server.member }
 
 // The last death that is subtracted leaves no count.
 func TestDeathsAreSubtracted(t *testing.T) {
@@ -112,18 +112,18 @@ func TestWhatAHeartbeatOwns(t *testing.T) {
 	m := memberOf(all[0])
 	for _, d := range all {
 		m.hold(ctx, d)
-		m.held[d].taken = time.Now().Add(-time.Minute)
+		d.taken = time.Now().Add(-time.Minute)
 	}
-	m.held[all[1]].taken = time.Now().Add(time.Hour)
+	all[1].taken = time.Now().Add(time.Hour)
 	require.NoError(t, q.rdb.HSet(ctx, key("b", "deliveries"), 3, 1).Err())
-	m.held[all[3]].owned = true // it has begun
+	all[3].owned = true // it has begun
 	task := taskKey("m:default", "b:1")
 	require.NoError(t, q.rdb.HSet(ctx, task, "orphan", 5).Err()) // a reaper has seen it without an owner
 	m.beat(ctx)
 	require.False(t, q.rdb.HExists(ctx, task, "orphan").Val())
 	require.Equal(t, []string{"w", "", "", ""}, []string{owner(1), owner(2), owner(3), owner(4)})
 	for i, owned := range []bool{true, false, true, true} {
-		require.Equal(t, owned, m.held[all[i]].owned, "line %d", i+1)
+		require.Equal(t, owned, all[i].owned, "line %d", i+1)
 		require.Equal(t, i == 2, errors.Is(context.Cause(all[i].ctx), queue.ErrSuperseded), "line %d", i+1)
 	}
 	workers, err := q.Fleet(ctx)

@@ -68,7 +68,7 @@ func TestWhatBecomesOfARow(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, 3)
 			d := f.take(1, 0, "w")
-			s := d.recorder.feed.server
+			s := d.feed.server
 			slots := 0
 			var refused error
 			s.options.Refused = func(_ context.Context, _ *queue.Delivery, reason error) { refused = reason }

@@ -123,7 +123,7 @@ func (s *server) process(d *delivery) {
 	s.member.release(context.WithoutCancel(s.deliveries), d)
 	uncount := d.begun && outcome.Uncounted()
 	switch {
-	case d.recorder.recorded.Load():
+	case d.recorded.Load():
 	case d.notAJob != nil:
 		s.options.Logger.Error("archived a task", "task", d.id, "error", d.notAJob)
 		s.finish(&d.task, ending{place: archived, at: time.Now(), err: d.notAJob, failed: true})

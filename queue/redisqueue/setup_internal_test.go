@@ -188,7 +188,7 @@ func (f *fleet) take(line, number int, worker string) *delivery {
 func (f *fleet) begin(h *delivery) (attempt int, err error) {
 	f.t.Helper()
 	h.begun, h.err = false, nil
-	f.queue.runAll(f.t.Context(), h.recorder.feed.server.begin([]*delivery{h}))
+	f.queue.runAll(f.t.Context(), h.feed.server.begin([]*delivery{h}))
 	require.Equal(f.t, h.begun, h.err == nil)
 	return h.value.Attempt, h.err
 }
