@@ -98,7 +98,7 @@ func TestErrorsOfRedisAreReturned(t *testing.T) {
 		},
 		"queue archived jobs": func() func() error {
 			fresh()
-			return func() error { return q.unarchive("m", slog.New(slog.DiscardHandler)) }
+			return func() error { return q.unarchive(ctx, "m", slog.New(slog.DiscardHandler)) }
 		},
 		"look for silent workers": func() func() error {
 			r := newReaper(q, f.member("w"), "m", slog.New(slog.DiscardHandler))

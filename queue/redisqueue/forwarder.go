@@ -2,6 +2,7 @@ package redisqueue
 
 import (
 	"context"
+	"log/slog"
 	"math"
 	"time"
 )
@@ -11,6 +12,8 @@ const (
 	forwardInterval = 2 * time.Second
 	// maxForwarded is the maximum number of rows that one search moves from each set.
 	maxForwarded = 1000
+	// archiveInterval is the time between two searches for archived jobs.
+	archiveInterval = time.Minute
 )
 
 // forward returns rows of a model alias to their queues when their retry is due, or when they were
@@ -28,9 +31,9 @@ func (q *Queue) forward(ctx context.Context, alias string) error {
 // queues were passed on, it asks no workers and returns the largest number: a row that is passed on
 // before the script runs then waits for the next search.
 func (q *Queue) longest(ctx context.Context, alias string, queues []string) (longest int, err error) {
-	keys := make([]string, len(queues))
-	for i, name := range queues {
-		keys[i] = longerKey(name)
+	var keys []string
+	for _, name := range queues {
+		keys = append(keys, longerKey(name))
 	}
 	if n, err := q.rdb.Exists(ctx, keys...).Result(); err != nil || n == 0 {
 		return math.MaxInt32, failure(err, "look for rows that were passed on")
@@ -47,3 +50,30 @@ func (q *Queue) longest(ctx context.Context, alias string, queues []string) (lon
 // longerKey returns the key of a queue's rows that were passed on: a sorted set of ids of tasks in
 // the set of retries, by the context in tokens that is too short for them.
 func longerKey(queue string) string { return "ingot:{" + queue + "}:longer" }
+
+// unarchive queues archived jobs of a model alias again. This package archives no job, but an
+// operator can with asynq's tools, and a batch with an archived job would never end. The worker
+// drops the queued job if its row needs no answer. Tasks that are not jobs stay archived.
+func (q *Queue) unarchive(ctx context.Context, alias string, log *slog.Logger) error {
+	for _, queue := range queuesOf(alias) {
+		archived, err := q.rdb.ZRange(ctx, asynqKey(queue, "archived"), 0, -1).Result()
+		if err != nil {
+			return failure(err, "list archived jobs of queue %s", queue)
+		}
+		for _, id := range archived {
+			message, err := q.rdb.HGet(ctx, taskKey(queue, id), "msg").Result()
+			if err != nil && !isNil(err) {
+				return failure(err, "read archived task %s", id)
+			}
+			if _, err := jobOf(id, message); err != nil {
+				continue
+			}
+			if err := q.inspector.RunTask(queue, id); err != nil {
+				log.Debug("could not queue an archived job again: another worker may have done so", "task", id, "error", err)
+			} else {
+				log.Warn("queued an archived job again", "task", id)
+			}
+		}
+	}
+	return nil
+}

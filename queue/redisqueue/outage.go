@@ -62,25 +62,41 @@ func (o *outage) warn(failure string, err error) {
 	o.log.Log(context.Background(), level, failure, "error", err)
 }
 
-// worked ends the outage if no other operation still fails.
+// worked ends the outage, if there is one, unless another operation still fails.
 func (o *outage) worked(failure string) {
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	delete(o.failing, failure)
 	delete(o.logged, failure)
-	fails := len(o.failing) > 0
-	o.mu.Unlock()
-	if !fails {
-		o.over()
-	}
-}
-
-// over ends an outage, if there is one.
-func (o *outage) over() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.since.IsZero() {
+	if o.since.IsZero() || len(o.failing) > 0 {
 		return
 	}
 	o.log.Info("redis can be used again", "after", time.Since(o.since).Round(time.Second), "errors", o.errors)
 	o.since, o.failing, o.errors = time.Time{}, nil, 0
+}
+
+// search returns a loop of searches at intervals. failure is logged if a search fails. A search
+// that fails because Redis cannot be used is repeated after a heartbeat's interval, so that the end
+// of the outage is noticed.
+func (o *outage) search(interval, beat time.Duration, failure string, do func(ctx context.Context) error) *loop {
+	return &loop{interval: interval, do: func(ctx context.Context) {
+		for {
+			err := do(ctx)
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err == nil:
+				o.worked(failure)
+				return
+			}
+			o.failed(failure, err)
+			if !errors.Is(err, queue.ErrUnavailable) {
+				return
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(beat):
+			}
+		}
+	}}
 }

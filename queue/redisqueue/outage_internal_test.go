@@ -25,7 +25,11 @@ func TestAnOutageIsTwoLines(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(&text, nil))
 	o := &outage{log: log}
 	lines := func() int { return strings.Count(text.String(), "\n") }
-	o.over()
+	over := func() {
+		o.worked("could not take rows")
+		o.worked("could not register this worker")
+	}
+	over()
 	require.Zero(t, lines())
 	for round := range 2 {
 		for range 10 {
@@ -33,8 +37,8 @@ func TestAnOutageIsTwoLines(t *testing.T) {
 			o.failed("could not register this worker", unavailable{errors.New("refused")})
 		}
 		require.Equal(t, 2*round+1, lines(), text.String())
-		o.over()
-		o.over()
+		over()
+		over()
 		require.Equal(t, 2*round+2, lines(), text.String())
 		require.Contains(t, text.String(), "errors=20")
 	}
@@ -68,12 +72,10 @@ func TestWhichSearchesAreRepeated(t *testing.T) {
 		"the end during an outage":  {[]error{lost, context.Canceled, nil}, 2},
 		"the end in the first call": {[]error{context.Canceled, nil}, 1},
 	} {
-		q := &Queue{}
-		q.Leases.Beat = time.Millisecond
-		s := &server{queue: q, member: &member{outage: &outage{log: slog.New(slog.DiscardHandler)}}}
 		ctx, cancel := context.WithCancel(t.Context())
 		calls := 0
-		s.search(time.Hour, "could not look", func(context.Context) error {
+		o := &outage{log: slog.New(slog.DiscardHandler)}
+		search := o.search(time.Hour, time.Millisecond, "could not look", func(context.Context) error {
 			err := c.errors[calls]
 			calls++
 			if errors.Is(err, context.Canceled) {
@@ -81,7 +83,7 @@ func TestWhichSearchesAreRepeated(t *testing.T) {
 			}
 			return err
 		})
-		s.searches[0].do(ctx)
+		search.do(ctx)
 		require.Equal(t, c.calls, calls, name)
 		cancel()
 	}

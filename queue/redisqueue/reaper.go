@@ -16,6 +16,9 @@ import (
 // deliveries and continues under a new id. docs/queue.md tells the whole story of such a row, with
 // attempts, checkpoints and rows that kill their workers.
 
+// noReaper is the failure that outage logs for reapers.
+const noReaper = "could not look for silent workers"
+
 // reaper watches the other workers. It returns the rows of silent workers to the queue.
 type reaper struct {
 	queue  *Queue
@@ -33,15 +36,7 @@ func newReaper(q *Queue, self *member, alias string, log *slog.Logger) *reaper {
 // WatchWorkers implements queue.Queue.
 func (q *Queue) WatchWorkers(ctx context.Context, log *slog.Logger) {
 	r := &reaper{queue: q, self: func() string { return "" }, queues: q.queuesOfLost, watch: watch{Leases: q.Leases}, log: log}
-	trouble := outage{log: log}
-	watching := loop{interval: q.Leases.Beat, do: func(ctx context.Context) {
-		switch err := r.look(ctx); {
-		case err == nil:
-			trouble.over()
-		case ctx.Err() == nil:
-			trouble.failed("could not look for silent workers", err)
-		}
-	}}
+	watching := (&outage{log: log}).search(q.Leases.Beat, q.Leases.Beat, noReaper, r.look)
 	watching.start(ctx)
 	<-ctx.Done()
 	watching.shutdown()

@@ -27,36 +27,13 @@ func newServer(deliveries context.Context, q *Queue, o queue.ServeOptions, handl
 	s := &server{queue: q, options: o, handle: handle, member: newMember(q, o), deliveries: deliveries}
 	s.feeds = newFeeds(s)
 	s.member.arrived = s.feeds[len(s.feeds)-1].ask
-	s.search(q.Leases.Beat, "could not look for silent workers", newReaper(q, s.member, o.Alias, o.Logger).look)
-	s.search(forwardInterval, "could not look for rows whose retry is due", func(ctx context.Context) error { return q.forward(ctx, o.Alias) })
-	s.search(archiveInterval, "could not queue archived jobs again", func(context.Context) error { return q.unarchive(o.Alias, o.Logger) })
+	search, beat := s.member.outage.search, q.Leases.Beat
+	s.searches = []*loop{
+		search(beat, beat, noReaper, newReaper(q, s.member, o.Alias, o.Logger).look),
+		search(forwardInterval, beat, "could not look for rows whose retry is due", func(ctx context.Context) error { return q.forward(ctx, o.Alias) }),
+		search(archiveInterval, beat, "could not queue archived jobs again", func(ctx context.Context) error { return q.unarchive(ctx, o.Alias, o.Logger) }),
+	}
 	return s
-}
-
-// search adds a search that is made at intervals. failed is logged if it fails. A search that fails
-// because Redis cannot be used is repeated after a heartbeat's interval, so that the end of the
-// outage is noticed.
-func (s *server) search(interval time.Duration, failed string, do func(ctx context.Context) error) {
-	s.searches = append(s.searches, &loop{interval: interval, do: func(ctx context.Context) {
-		for {
-			err := do(ctx)
-			switch {
-			case ctx.Err() != nil:
-				return
-			case err == nil:
-				s.member.outage.worked(failed)
-				return
-			}
-			s.member.outage.failed(failed, err)
-			if !errors.Is(err, queue.ErrUnavailable) {
-				return
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(s.queue.Leases.Beat):
-			}
-		}
-	}})
 }
 
 // Serve implements queue.Queue.
