@@ -12,9 +12,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// maxClockSkew is the maximum difference between the clocks of a machine and of Redis. Leases and
-// times in the queue are compared between machines.
-const maxClockSkew = 10 * time.Second
+const (
+	// maxClockSkew is the maximum difference between the clocks of a machine and of Redis. Leases
+	// and times in the queue are compared between machines.
+	maxClockSkew = 10 * time.Second
+	// defaultMaxBulk is Redis's default of proto-max-bulk-len, the maximum bytes of one argument of
+	// a command.
+	defaultMaxBulk = 512 << 20
+	// minMaxBytes is the minimum of MaxBytes, and the minimum that Redis allows for
+	// proto-max-bulk-len.
+	minMaxBytes = 1 << 20
+	// memoryShare limits a job or a result to maxmemory/memoryShare, since Redis holds the data
+	// twice while it receives them.
+	memoryShare = 2
+)
 
 // readInfo returns the fields of a server's INFO. They are empty if the user may not run that
 // command.
@@ -123,4 +134,39 @@ func checkClock(ctx context.Context, c redis.UniversalClient, now func() time.Ti
 		return fmt.Errorf("its clock and the clock of this machine differ by %v, more than %v: synchronise them (NTP)", skew.Round(time.Second), maxClockSkew)
 	}
 	return nil
+}
+
+// MaxBytes implements queue.Store. It depends on settings of the server, which can change while the
+// server runs. For settings that the user may not read, the defaults are used.
+func (q *Queue) MaxBytes(ctx context.Context) (int, error) {
+	bulk, err := q.setting(ctx, "proto-max-bulk-len")
+	if err != nil {
+		return 0, err
+	}
+	memory, err := q.setting(ctx, "maxmemory")
+	if err != nil {
+		return 0, err
+	}
+	most := defaultMaxBulk
+	if bulk > 0 {
+		most = bulk
+	}
+	if memory > 0 {
+		most = min(most, memory/memoryShare)
+	}
+	return max(most, minMaxBytes), nil
+}
+
+// setting returns the value of a numeric setting of the server. It returns 0 if the server has no
+// such setting or the user may not read it.
+func (q *Queue) setting(ctx context.Context, name string) (int, error) {
+	values, err := q.rdb.ConfigGet(ctx, name).Result()
+	if redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "unknown ") { // some providers have no CONFIG; an "ERR " is left out
+		return 0, nil
+	}
+	if err != nil {
+		return 0, failure(err, "read setting %s of redis", name)
+	}
+	n, _ := strconv.Atoi(values[name]) // 0 if the server has no such setting
+	return n, nil
 }
