@@ -115,7 +115,7 @@ func TestARefusedRowStaysInTheQueue(t *testing.T) {
 func TestACancelledRowIsNotPassedOn(t *testing.T) {
 	t.Parallel()
 	OnEach(t, func(t *testing.T, q queue.Queue) {
-		long := holdContext(t, q, "m", 65)
+		long := hold(t, q, queue.ServeOptions{Alias: "m", Concurrency: 16, Context: 65})
 		other := func(line int) *queue.Job {
 			j := newJob(line)
 			j.Batch = "other"
@@ -126,7 +126,7 @@ func TestACancelledRowIsNotPassedOn(t *testing.T) {
 			add(t, q, queue.Bulk, other(line+1))
 			busy = append(busy, long.Next(t))
 		}
-		short := holdContext(t, q, "m", 64)
+		short := hold(t, q, queue.ServeOptions{Alias: "m", Concurrency: 16, Context: 64})
 		create(t, q)
 		add(t, q, queue.Bulk, newJob(1))
 		short.Next(t).End(queue.PassOn(64, errors.New("too long")))
@@ -200,14 +200,14 @@ func TestARowIsPassedOn(t *testing.T) {
 	t.Parallel()
 	OnEach(t, func(t *testing.T, q queue.Queue) {
 		create(t, q)
-		long := holdContext(t, q, "m", 65)
+		long := hold(t, q, queue.ServeOptions{Alias: "m", Concurrency: 16, Context: 65})
 		const held = 16
 		var busy []*Held
 		for line := range held { // the longer worker has no free handler
 			add(t, q, queue.Bulk, newJob(line+1))
 			busy = append(busy, long.Next(t))
 		}
-		short := holdContext(t, q, "m", 64)
+		short := hold(t, q, queue.ServeOptions{Alias: "m", Concurrency: 16, Context: 64})
 		add(t, q, queue.Bulk, newJob(100))
 		h := short.Next(t)
 		require.Equal(t, 1, h.Attempt)

@@ -18,38 +18,31 @@ import (
 // has no more jobs. The jobs are in the order of delivery.
 func Take(t testing.TB, q queue.Queue, alias string, p queue.Priority, n int) []*queue.Job {
 	t.Helper()
-	var jobs []*queue.Job
-	taken, ended := make(chan struct{}), make(chan struct{})
 	last := &queue.Job{
 		Batch: "last-of-the-queue", Line: 1, Sum: "00000001", CustomID: "last", Endpoint: openai.Completions, Body: []byte(`{"prompt":""}`),
 		TimeoutMS: 60_000, MaxAttempts: 1,
 	}
-	take := func(d *queue.Delivery) {
-		if d.Batch == last.Batch {
-			close(ended)
-			return
+	w := hold(t, q, queue.ServeOptions{Alias: alias, Concurrency: 1, ShutdownTimeout: maxWait})
+	var jobs []*queue.Job
+	take := func() *queue.Job {
+		h := w.Next(t)
+		if h.Refused == nil {
+			h.End(queue.Done())
 		}
-		if jobs = append(jobs, d.Job); len(jobs) == n {
-			close(taken)
-		}
+		return h.Job
 	}
-	stop := serve(t, q, queue.ServeOptions{
-		Alias: alias, Concurrency: 1, ShutdownTimeout: maxWait,
-		Refused: func(_ context.Context, d *queue.Delivery, _ error) { take(d) },
-	}, func(_ context.Context, d *queue.Delivery) queue.Outcome { take(d); return queue.Done() })
-	if n > 0 {
-		receive(t, taken, "the jobs are taken")
+	for range n {
+		jobs = append(jobs, take())
 	}
 	_, _, err := q.Create(t.Context(), queue.Batch{ID: last.Batch, Alias: alias, Priority: p, Retention: time.Hour})
 	require.NoError(t, err)
 	_, err = q.Add(t.Context(), alias, p, []*queue.Job{last})
 	require.NoError(t, err)
-	receive(t, ended, "the queue is empty")
-	stop()
+	require.Equal(t, last.Batch, take().Batch, "the queue has no more than %d jobs", n)
+	w.Stop()
 	_, err = q.Cancel(t.Context(), last.Batch)
 	require.NoError(t, err)
 	require.NoError(t, q.Purge(t.Context(), last.Batch))
-	require.Len(t, jobs, n)
 	return jobs
 }
 
@@ -82,24 +75,22 @@ type Held struct {
 // Hold starts a worker.
 func Hold(t testing.TB, q queue.Queue, alias string) *Worker {
 	t.Helper()
-	return holdContext(t, q, alias, 0)
+	return hold(t, q, queue.ServeOptions{Alias: alias, Concurrency: 16})
 }
 
-func holdContext(t testing.TB, q queue.Queue, alias string, tokens int) *Worker {
+func hold(t testing.TB, q queue.Queue, o queue.ServeOptions) *Worker {
 	t.Helper()
-	w := &Worker{taken: make(chan *Held, 100), alias: alias}
-	w.Stop = serve(t, q, queue.ServeOptions{
-		Alias: alias, Concurrency: 16, Context: tokens,
-		Pin: func() string {
-			if p := w.Pin.Load(); p != nil {
-				return *p
-			}
-			return ""
-		},
-		Refused: func(ctx context.Context, d *queue.Delivery, reason error) {
-			w.taken <- &Held{Delivery: d, Context: ctx, Refused: reason}
-		},
-	}, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
+	w := &Worker{taken: make(chan *Held, 100), alias: o.Alias}
+	o.Pin = func() string {
+		if p := w.Pin.Load(); p != nil {
+			return *p
+		}
+		return ""
+	}
+	o.Refused = func(ctx context.Context, d *queue.Delivery, reason error) {
+		w.taken <- &Held{Delivery: d, Context: ctx, Refused: reason}
+	}
+	w.Stop = serve(t, q, o, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
 		h := &Held{Delivery: d, Context: ctx, ended: make(chan queue.Outcome, 1)}
 		w.taken <- h
 		select {

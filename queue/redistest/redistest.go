@@ -34,19 +34,16 @@ func Start(t testing.TB, options ...string) *Server {
 	if err != nil {
 		t.Skip("no redis-server here, so nothing was tested against a real Redis: install it with apt-get install redis-server or brew install redis")
 	}
-	for try := 1; ; try++ {
-		p := &process{binary: binary, port: freePort(t), dir: t.TempDir(), options: options}
-		err := p.start(t)
-		if err == nil {
-			t.Cleanup(func() { p.kill() })
-			s := connect(t, fmt.Sprintf("127.0.0.1:%d", p.port))
-			s.process = p
-			return s
-		}
-		if try == tries {
-			require.NoError(t, err, "start redis-server")
-		}
-	}
+	p := &process{binary: binary, dir: t.TempDir(), options: options}
+	p.mustStart(t)
+	t.Cleanup(func() { p.kill() })
+	addr := fmt.Sprintf("127.0.0.1:%d", p.port)
+	// The client repeats a command that times out, and the command can then run twice. The timeouts
+	// are long, so that this does not happen on a slow machine.
+	const maxWait = 5 * time.Minute
+	c := redis.NewClient(&redis.Options{Addr: addr, DialTimeout: maxWait, ReadTimeout: maxWait, WriteTimeout: maxWait})
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return &Server{URL: "redis://" + addr + "/0", Client: c, process: p}
 }
 
 // tries is the maximum number of attempts to start a server. An attempt fails if another process
@@ -60,21 +57,7 @@ func (s *Server) Stop() { s.process.kill() }
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.process.kill()
-	err := s.process.start(t)
-	for try := 1; err != nil && try < tries; try++ {
-		err = s.process.start(t)
-	}
-	require.NoError(t, err, "start redis-server again")
-}
-
-func connect(t testing.TB, addr string) *Server {
-	t.Helper()
-	// The client repeats a command that times out, and the command can then run twice. The timeouts
-	// are long, so that this does not happen on a slow machine.
-	const maxWait = 5 * time.Minute
-	c := redis.NewClient(&redis.Options{Addr: addr, DialTimeout: maxWait, ReadTimeout: maxWait, WriteTimeout: maxWait})
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return &Server{URL: "redis://" + addr + "/0", Client: c}
+	s.process.mustStart(t)
 }
 
 func freePort(t testing.TB) int {
@@ -88,11 +71,26 @@ func freePort(t testing.TB) int {
 // process is a running redis-server.
 type process struct {
 	binary string
-	port   int
+	port   int // 0 before the first start
 	dir    string
 	kill   func()
 
 	options []string
+}
+
+// mustStart starts the server, in several attempts: on its port, or on a free one if it has none.
+func (p *process) mustStart(t testing.TB) {
+	t.Helper()
+	first, err := p.port == 0, error(nil)
+	for range tries {
+		if first {
+			p.port = freePort(t)
+		}
+		if err = p.start(t); err == nil {
+			return
+		}
+	}
+	require.NoError(t, err, "start redis-server")
 }
 
 // start starts the server and returns once it reports that it is ready.
