@@ -71,6 +71,11 @@ func (d delivery) Record(ctx context.Context, r queue.Result) (first bool, err e
 func (q *Queue) Record(_ context.Context, id string, r queue.Result) (first bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.record(id, r)
+}
+
+// record records a result. The caller holds the mutex.
+func (q *Queue) record(id string, r queue.Result) (first bool, err error) {
 	b, err := q.open(id, r.File, r.Line)
 	if err != nil {
 		return false, fmt.Errorf("record line %d of batch %s: %w", r.Line, id, err)
@@ -96,48 +101,34 @@ func (q *Queue) Record(_ context.Context, id string, r queue.Result) (first bool
 }
 
 // Expire implements queue.Queue.
-func (q *Queue) Expire(ctx context.Context, id string) (n int, err error) {
-	for _, t := range q.overdue(id) {
-		r, err := queue.Expired(t.job)
-		if err != nil {
-			return n, fmt.Errorf("end the overdue rows of batch %s: %w", id, err)
-		}
-		first, err := q.Record(ctx, id, r)
-		if err != nil {
-			return n, err
-		}
-		if first {
-			n++
-		}
-		q.discard(t)
-	}
-	return n, nil
-}
-
-// overdue returns the overdue tasks of a batch, or none if the batch's deadline has not passed or
-// the batch has ended.
-func (q *Queue) overdue(id string) (tasks []*task) {
+func (q *Queue) Expire(_ context.Context, id string) (n int, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	b, err := q.find(id)
 	if err != nil || !b.current().Overdue() {
-		return nil
+		return 0, nil
 	}
-	for _, alias := range b.current().Aliases() {
-		for _, t := range q.alias(alias).tasks {
-			if t.job.Batch == id && t.job.Overdue() {
-				tasks = append(tasks, t)
+	for _, name := range b.current().Aliases() {
+		a := q.alias(name)
+		for _, t := range a.tasks {
+			if t.job.Batch != id || !t.job.Overdue() {
+				continue
+			}
+			r, err := queue.Expired(t.job)
+			if err != nil {
+				return n, fmt.Errorf("end the overdue rows of batch %s: %w", id, err)
+			}
+			first, err := q.record(id, r)
+			if err != nil {
+				return n, err
+			}
+			if first {
+				n++
+			}
+			if !t.running {
+				a.remove(t)
 			}
 		}
 	}
-	return tasks
-}
-
-// discard removes a task from the queue, unless it is running.
-func (q *Queue) discard(t *task) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if b, err := q.find(t.job.Batch); err == nil && !t.running {
-		q.alias(b.aliasOf(t.job.Alias)).remove(t)
-	}
+	return n, nil
 }

@@ -14,17 +14,16 @@ import (
 
 // entry is an entry of a batch's stream.
 type entry struct {
-	number uint64 // ascending, from 2
-	line   int
-	sum    string
-	failed bool
-	text   []byte
+	number uint64 // ascending, from 2; the entry's ID as a number
+	queue.Recording
 }
 
 // append appends a result to the stream. It wakes readers that wait for a result.
 func (b *batch) append(r queue.Result) {
 	b.next++
-	b.stream = append(b.stream, entry{b.next, r.Line, r.Sum, r.Failed, r.Text})
+	b.stream = append(b.stream, entry{b.next, queue.Recording{
+		ID: strconv.FormatUint(b.next, 10), Line: r.Line, Sum: r.Sum, Failed: r.Failed, Text: r.Text,
+	}})
 	if b.grown != nil {
 		close(b.grown)
 		b.grown = nil
@@ -76,15 +75,16 @@ func (q *Queue) page(id string, after uint64, p queue.Page) (rows []queue.Record
 		if len(rows) == p.Count {
 			break
 		}
-		r := queue.Recording{ID: strconv.FormatUint(e.number, 10), Line: e.line, Sum: e.sum, Failed: e.failed}
-		if p.Want(r) {
-			if size += len(e.text); found && size > p.MaxBytes {
+		text := e.Text
+		e.Text = nil
+		if p.Want(e.Recording) {
+			if size += len(text); found && size > p.MaxBytes {
 				break
 			}
-			found = found || len(e.text) > 0
-			r.Text = e.text
+			found = found || len(text) > 0
+			e.Text = text
 		}
-		rows = append(rows, r)
+		rows = append(rows, e.Recording)
 	}
 	if len(rows) == 0 && b.grown == nil {
 		b.grown = make(chan struct{})
@@ -104,14 +104,14 @@ func (q *Queue) Discard(_ context.Context, id string, rows []queue.Recording, en
 	for _, r := range rows {
 		discarded[r.ID] = true
 	}
-	isDiscarded := func(e entry) bool { return discarded[strconv.FormatUint(e.number, 10)] }
+	isDiscarded := func(e entry) bool { return discarded[e.ID] }
 	if entries {
 		b.stream = slices.DeleteFunc(b.stream, isDiscarded)
 		return nil
 	}
 	for i := range b.stream {
 		if isDiscarded(b.stream[i]) {
-			b.stream[i].text = nil
+			b.stream[i].Text = nil
 		}
 	}
 	return nil
