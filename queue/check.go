@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -23,12 +24,7 @@ const (
 
 // isHex reports whether s consists of the given number of lower-case hex digits.
 func isHex(s string, digits int) bool {
-	for _, c := range []byte(s) {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return len(s) == digits
+	return len(s) == digits && strings.Trim(s, "0123456789abcdef") == ""
 }
 
 // CheckSum returns an error if a row's checksum is not 8 lower-case hex digits.
@@ -61,7 +57,8 @@ func CheckLimits(timeout time.Duration, attempts int) error {
 
 // check returns an error if a field of a decoded job is missing, malformed or out of its limits.
 func (j *Job) check() error {
-	err := errors.Join(CheckBatch(j.Batch), CheckLine(j.Line), CheckSum(j.Sum), checkTimeout(j.TimeoutMS, j.MaxAttempts))
+	timeout := time.Duration(min(max(j.TimeoutMS, 0), 2*MaxTimeout.Milliseconds())) * time.Millisecond // a large one would overflow
+	err := errors.Join(CheckBatch(j.Batch), CheckLine(j.Line), CheckSum(j.Sum), CheckLimits(timeout, j.MaxAttempts))
 	switch {
 	case err != nil:
 		return err
@@ -85,9 +82,3 @@ func (j *Job) check() error {
 
 // maxUnixMilli is the end of the year 9999, as a Unix time in milliseconds.
 const maxUnixMilli = 253402300799999
-
-// checkTimeout calls CheckLimits with a timeout in milliseconds. It clips the timeout first, since
-// a large one overflows time.Duration.
-func checkTimeout(ms int64, attempts int) error {
-	return CheckLimits(time.Duration(min(max(ms, 0), 2*MaxTimeout.Milliseconds()))*time.Millisecond, attempts)
-}

@@ -65,16 +65,11 @@ func ArithmeticDifference(first, own, who string) string {
 	a, b := strings.Split(first, "/"), strings.Split(own, "/")
 	var theirs, ours []string
 	for i, name := range arithmeticParts {
-		if x, y := part(a, i), part(b, i); x != y {
-			theirs, ours = append(theirs, fmt.Sprintf(name, x)), append(ours, fmt.Sprintf(name, y))
+		a, b = append(a, ""), append(b, "") // parts that are missing
+		if a[i] != b[i] {
+			theirs = append(theirs, fmt.Sprintf(name, cmp.Or(a[i], "unknown")))
+			ours = append(ours, fmt.Sprintf(name, cmp.Or(b[i], "unknown")))
 		}
 	}
 	return fmt.Sprintf("answers with %s; %s has %s", strings.Join(theirs, ", "), who, strings.Join(ours, ", "))
-}
-
-func part(parts []string, i int) string {
-	if i < len(parts) && parts[i] != "" {
-		return parts[i]
-	}
-	return "unknown"
 }

@@ -96,5 +96,9 @@ func (q *Queue) Purge(ctx context.Context, batch string) error {
 	if err := q.drain(ctx, st); err != nil {
 		return err
 	}
-	return failure(q.rdb.Unlink(ctx, allKeys(batch)...).Err(), "purge batch %s", batch)
+	var keys []string
+	for _, name := range batchKeys {
+		keys = append(keys, key(batch, name))
+	}
+	return failure(q.rdb.Unlink(ctx, keys...).Err(), "purge batch %s", batch)
 }

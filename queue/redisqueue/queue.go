@@ -81,13 +81,6 @@ func key(batch, name string) string { return "ingot:{" + batch + "}:" + name }
 // batchKeys are the names of a batch's keys.
 var batchKeys = []string{"meta", "done", "attempts", "results", "stream", "jobs", "checkpoints", "deliveries", "deaths"}
 
-func allKeys(batch string) (keys []string) {
-	for _, name := range batchKeys {
-		keys = append(keys, key(batch, name))
-	}
-	return keys
-}
-
 func now() int64 { return time.Now().UnixMilli() }
 
 func isNil(err error) bool { return errors.Is(err, redis.Nil) }

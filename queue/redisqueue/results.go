@@ -14,15 +14,12 @@ import (
 
 // Read implements queue.Store.
 func (q *Queue) Read(ctx context.Context, batch string, p queue.Page) ([]queue.Recording, error) {
-	after, block := p.After, p.Wait
-	if after == "" {
-		after = "0"
-	}
+	block := p.Wait
 	if block <= 0 {
 		block = -1 // do not wait; 0 waits for ever
 	}
 	streams, err := q.rdb.XRead(ctx, &redis.XReadArgs{
-		Streams: []string{key(batch, "stream"), after}, Count: int64(p.Count), Block: block,
+		Streams: []string{key(batch, "stream"), cmp.Or(p.After, "0")}, Count: int64(p.Count), Block: block,
 	}).Result()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil

@@ -1,6 +1,7 @@
 package redisqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,13 +68,9 @@ func checkServer(info map[string]string) (warnings []string, err error) {
 }
 
 func tooOld(version string) bool {
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
-		return false
-	}
-	major, err1 := strconv.Atoi(parts[0])
-	minor, err2 := strconv.Atoi(parts[1])
-	return err1 == nil && err2 == nil && (major < 6 || major == 6 && minor < 2)
+	var major, minor int
+	n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor)
+	return n == 2 && (major < 6 || major == 6 && minor < 2)
 }
 
 // CheckServer checks that a producer or worker can use the server: its clock must agree with the
@@ -147,10 +144,7 @@ func (q *Queue) MaxBytes(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	most := defaultMaxBulk
-	if bulk > 0 {
-		most = bulk
-	}
+	most := cmp.Or(bulk, defaultMaxBulk)
 	if memory > 0 {
 		most = min(most, memory/memoryShare)
 	}
