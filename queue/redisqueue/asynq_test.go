@@ -101,8 +101,7 @@ func TestArchivedJobsAreAddedAgain(t *testing.T) {
 	require.Equal(t, []int{3, 0}, []int{info.Pending, info.Archived})
 }
 
-// Serve queues all archived jobs again, even if they are more than archivePage. It leaves tasks
-// that are not jobs.
+// Serve queues all archived jobs again. It leaves tasks that are not jobs.
 func TestArchivedJobsAreServed(t *testing.T) {
 	t.Parallel()
 	r, q := open(t)

@@ -223,7 +223,7 @@ func (f *feed) taken(list []any, err error, wanted, asks int) {
 		s.member.outage.failed(noRows, failure(err, "run take.lua"))
 	} else {
 		s.member.outage.worked(noRows)
-		s.queue.answers.fetch.now()
+		s.queue.answers.fetch.Store(new(time.Now()))
 	}
 	for _, item := range list {
 		f.reserve = append(f.reserve, s.hold(f, item))

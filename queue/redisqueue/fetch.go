@@ -13,25 +13,18 @@ import (
 // answers records when the server last answered. The field any is for all commands. The field fetch
 // is only for requests for tasks, even if there were no tasks. answers is a hook of the Redis
 // client, which sets any. The feeds set fetch.
+//
+// The times keep the readings of the monotonic clock: their ages are correct even if the clock was
+// set since. They are zero for never.
 type answers struct {
-	any, fetch moment
+	any, fetch atomic.Pointer[time.Time]
 }
 
-// moment is a time that several goroutines can set and read. It keeps the reading of the monotonic
-// clock: its age is correct even if the clock was set since.
-type moment struct{ at atomic.Pointer[time.Time] } // nil for never
-
-func (m *moment) now() {
-	t := time.Now()
-	m.at.Store(&t)
-}
-
-// time returns the time; zero for never.
-func (m *moment) time() time.Time {
-	if t := m.at.Load(); t != nil {
-		return *t
-	}
-	return time.Time{}
+func newAnswers() *answers {
+	a := new(answers)
+	a.any.Store(new(time.Time))
+	a.fetch.Store(new(time.Time))
+	return a
 }
 
 // DialHook implements redis.Hook.
@@ -44,7 +37,7 @@ func (a *answers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
 		if err == nil || errors.Is(err, redis.Nil) {
-			a.any.now()
+			a.any.Store(new(time.Now()))
 		}
 		return err
 	}
@@ -55,7 +48,7 @@ func (a *answers) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
 		if err == nil {
-			a.any.now()
+			a.any.Store(new(time.Now()))
 		}
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -48,7 +49,7 @@ var _ queue.Queue = (*Queue)(nil)
 
 // New returns the queue of a Redis server.
 func New(rdb redis.UniversalClient) *Queue {
-	a := new(answers)
+	a := newAnswers()
 	rdb.AddHook(a)
 	return &Queue{Leases: DefaultLeases, rdb: rdb, inspector: asynq.NewInspectorFromRedisClient(rdb), answers: a}
 }
@@ -65,7 +66,7 @@ func (q *Queue) Ping(ctx context.Context) error {
 }
 
 // LastFetch implements queue.Queue.
-func (q *Queue) LastFetch() time.Time { return q.answers.fetch.time() }
+func (q *Queue) LastFetch() time.Time { return *q.answers.fetch.Load() }
 
 // queuesOfBatch returns the names of the asynq queues with rows of a batch.
 func queuesOfBatch(s queue.Status) []string {
@@ -123,13 +124,8 @@ func transient(err error) bool {
 	// became a replica while a command waited. The last two are for commands of scripts that the
 	// user may not run, by Redis 7.2 and later, and by earlier ones. HasErrorPrefix leaves out an
 	// "ERR " at the start of a reply.
-	for _, reply := range []string{
+	return slices.ContainsFunc([]string{
 		"LOADING", "BUSY ", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "NOREPLICAS", "UNBLOCKED", overMaxMemory, "MISCONF", "max number of clients",
 		"ACL failure in script", "The user executing the script",
-	} {
-		if redis.HasErrorPrefix(err, reply) {
-			return true
-		}
-	}
-	return false
+	}, func(reply string) bool { return redis.HasErrorPrefix(err, reply) })
 }

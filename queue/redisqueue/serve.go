@@ -61,7 +61,7 @@ func (q *Queue) Serve(ctx context.Context, o queue.ServeOptions, handle queue.Ha
 		case err := <-ended:
 			return err
 		case <-time.After(wait):
-			if time.Since(q.answers.any.time()) >= q.Leases.Stop {
+			if time.Since(*q.answers.any.Load()) >= q.Leases.Stop {
 				s.member.beats.stop()
 				return fmt.Errorf("return the running rows to the queue: %w: redis does not answer; other workers take the rows when it answers again", queue.ErrUnavailable)
 			}

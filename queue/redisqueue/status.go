@@ -123,8 +123,7 @@ func newStatus(batch string, meta map[string]string, running int, life time.Dura
 	}
 	s.SetState(meta["total"] != "")
 	if life > 0 {
-		t := time.Now().Add(life).UTC().Truncate(time.Second)
-		s.Expires = &t
+		s.Expires = new(time.Now().Add(life).UTC().Truncate(time.Second))
 	}
 	if last := m.moment("last_ms"); last != nil {
 		s.SetRates(*last)
@@ -174,6 +173,5 @@ func (f *fields) moment(name string) *time.Time {
 	if f.values[name] == "" {
 		return nil
 	}
-	t := time.UnixMilli(int64(f.number(name))).UTC()
-	return &t
+	return new(time.UnixMilli(int64(f.number(name))).UTC())
 }
