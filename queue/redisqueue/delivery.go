@@ -10,11 +10,14 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// task is a row's task as take.lua has returned it. It does not change.
-//
-// number is the fencing number of the delivery: how often the row was taken from silent workers
-// before. Scripts refuse all writes of a delivery whose number is not the row's present one.
-type task struct {
+// delivery is the way of a task through this worker, from the time when the worker takes it until
+// its handler has returned. It implements queue.Recorder for the handler. One goroutine at a time
+// uses a delivery: that of the feed, and then that of a handler.
+type delivery struct {
+	// The task as take.lua has returned it. These fields do not change.
+	//
+	// number is the fencing number of the delivery: how often the row was taken from silent workers
+	// before. Scripts refuse all writes of a delivery whose number is not the row's present one.
 	queue   string // name of its queue
 	id      string
 	message string // asynq's message
@@ -22,13 +25,7 @@ type task struct {
 	worker  string     // id under which this worker took it
 	job     *queue.Job // nil if the task has no valid job
 	notAJob error      // why it has none
-}
 
-// delivery is the way of a task through this worker, from the time when the worker takes it until
-// its handler has returned. It implements queue.Recorder for the handler. One goroutine at a time
-// uses a delivery: that of the feed, and then that of a handler.
-type delivery struct {
-	task
 	feed     *feed
 	ctx      context.Context // ends when the delivery ends
 	end      context.CancelCauseFunc
@@ -192,8 +189,8 @@ func (d *delivery) Record(ctx context.Context, result queue.Result) (first bool,
 }
 
 // notRecorded returns the failure that outage logs when the task's result cannot be recorded.
-func (t *task) notRecorded() string { return "could not record the result of task " + t.id }
+func (d *delivery) notRecorded() string { return "could not record the result of task " + d.id }
 
-func (t *task) toRecord(r queue.Result) toRecord {
-	return toRecord{batch: t.job.Batch, delivery: t.number, queue: t.queue, task: t.id, worker: t.worker, result: r}
+func (d *delivery) toRecord(r queue.Result) toRecord {
+	return toRecord{batch: d.job.Batch, delivery: d.number, queue: d.queue, task: d.id, worker: d.worker, result: r}
 }

@@ -39,7 +39,7 @@ func TestWhereDeliveriesEnd(t *testing.T) {
 			c.ending.at = time.Now().Add(time.Hour)
 			server := d.feed.server
 			for range 2 { // an ending that is repeated because its reply was lost changes nothing
-				server.finish(&d.task, c.ending)
+				server.finish(d, c.ending)
 			}
 			require.Empty(t, server.member.debts)
 			task := taskKey("m:default", "b:1")
@@ -71,7 +71,7 @@ func TestEndingsInACancelledBatch(t *testing.T) {
 		d := f.take(1, 0, "w")
 		_, err := f.queue.Cancel(ctx, "b")
 		require.NoError(t, err)
-		d.feed.server.finish(&d.task, ending{place: place, at: time.Now(), err: queue.ErrCancelled})
+		d.feed.server.finish(d, ending{place: place, at: time.Now(), err: queue.ErrCancelled})
 		require.EqualValues(t, map[bool]int{true: 1}[place == archived], f.queue.rdb.Exists(ctx, taskKey("m:default", "b:1")).Val(), place)
 	}
 }

@@ -37,7 +37,7 @@ func TestOverdueRowsExpireInEveryState(t *testing.T) {
 	f.take(2, 0, "w")
 	for line := 3; line <= 4; line++ {
 		h := f.take(line, 0, "v")
-		h.feed.server.finish(&h.task, ending{place: retry, at: time.Now().Add(time.Hour), err: errors.New("broken")})
+		h.feed.server.finish(h, ending{place: retry, at: time.Now().Add(time.Hour), err: errors.New("broken")})
 	}
 	require.EqualValues(t, 2, q.rdb.ZCard(ctx, asynqKey("m:default", retry)).Val())
 	require.NoError(t, q.rdb.ZRem(ctx, asynqKey("m:default", retry), "b:4").Err()) // asynq's tools can schedule it

@@ -42,7 +42,7 @@ type feed struct {
 
 	mu       sync.Mutex
 	capacity capacity
-	results  []waiting
+	results  []toRecord
 	bytes    int       // total size of results in bytes
 	asks     int       // number of calls of ask
 	next     time.Time // time of the next request for rows if the queues were empty; zero if they were not
@@ -300,7 +300,7 @@ func (f *feed) giveBack(rows ...*delivery) {
 	for _, d := range slices.Backward(rows) {
 		d.unadmit()
 		s.member.release(context.WithoutCancel(s.deliveries), d)
-		s.finish(&d.task, ending{place: head, uncount: d.begun})
+		s.finish(d, ending{place: head, uncount: d.begun})
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

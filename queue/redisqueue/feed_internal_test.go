@@ -301,10 +301,10 @@ func TestResultsWaitForOthers(t *testing.T) {
 	long := capacity{running: 8, prefetch: 8, held: 5, mean: time.Hour}
 	ended := long
 	ended.ending = 5
-	many := make([]waiting, long.group())
+	many := make([]toRecord, long.group())
 	for name, c := range map[string]struct {
 		capacity capacity
-		results  []waiting
+		results  []toRecord
 		bytes    int
 		waits    bool
 	}{

@@ -31,9 +31,9 @@ func TestRoundTripsAreLimited(t *testing.T) {
 			return false
 		}
 	}
-	of := func(n int) (list []waiting) {
+	of := func(n int) (list []toRecord) {
 		for line := range n {
-			list = append(list, newWaiting(toRecord{result: queue.Result{Line: line, Text: make([]byte, line)}}))
+			list = append(list, toRecord{result: queue.Result{Line: line, Text: make([]byte, line)}})
 		}
 		return list
 	}
@@ -133,10 +133,11 @@ func TestRowsOfAGroupAreRecordedApart(t *testing.T) {
 		{toRecord{batch: "b", result: result("b", 1, "one")}, int64(0)},
 		{toRecord{batch: "other", result: result("other", 2, "two")}, int64(1)},
 	}
-	var results []waiting
+	var results []toRecord
 	var want []any
 	for _, g := range group {
-		results = append(results, newWaiting(g.toRecord))
+		g.reply = make(chan recorded, 1)
+		results = append(results, g.toRecord)
 		want = append(want, g.want)
 	}
 	replies, err := q.run(ctx, recordCall(results)).Slice()
@@ -195,7 +196,7 @@ func (f *fleet) running(batch string, line int) *delivery {
 	f.t.Helper()
 	id := queue.TaskID(batch, line)
 	require.NoError(f.t, f.queue.rdb.HSet(f.t.Context(), taskKey("m:default", id), "state", "active").Err())
-	return &delivery{task: task{queue: "m:default", id: id, job: fleetJob(batch, line)}}
+	return &delivery{queue: "m:default", id: id, job: fleetJob(batch, line)}
 }
 
 // A call of Begin that is repeated because its reply was lost counts one attempt. After the row is

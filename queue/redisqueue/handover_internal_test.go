@@ -232,7 +232,7 @@ func TestARowIsGivenUpWhenRedisIsBack(t *testing.T) {
 	var log bytes.Buffer
 	m.outage = &outage{log: slog.New(slog.NewTextHandler(&log, nil))}
 	server := &server{queue: s.queue, member: m, deliveries: t.Context()}
-	server.finish(&h.task, ending{place: head})
+	server.finish(h, ending{place: head})
 	require.Equal(t, "active", task("state"))
 	require.Contains(t, log.String(), noEnd)
 	m.settle(t.Context())

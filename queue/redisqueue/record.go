@@ -43,6 +43,13 @@ type toRecord struct {
 	task     string
 	worker   string // id of the worker that took the row; empty if none did
 	result   queue.Result
+	reply    chan recorded // gets the reply for this result; it has room for it
+}
+
+// recorded is the reply for one result.
+type recorded struct {
+	first bool
+	err   error
 }
 
 // size returns the size of the result's texts in bytes.
@@ -63,7 +70,7 @@ var counters = []struct {
 }
 
 // recordCall returns a call of record.lua. Its replies go to the results' channels.
-func recordCall(results []waiting) *call {
+func recordCall(results []toRecord) *call {
 	at := time.Now()
 	columns := []string{"batch", "line", "text", "failed", "sum", "file", "job", "delivery", "alias", "pin", "queue", "id", "worker"}
 	for _, counter := range counters {
@@ -104,32 +111,18 @@ func (r toRecord) read(list []any, i int, err error) (first bool, _ error) {
 
 // recordOne records a single result.
 func (q *Queue) recordOne(ctx context.Context, r toRecord) (first bool, err error) {
-	w := newWaiting(r)
-	q.runAll(ctx, recordCall([]waiting{w}))
-	reply := <-w.reply
+	r.reply = make(chan recorded, 1)
+	q.runAll(ctx, recordCall([]toRecord{r}))
+	reply := <-r.reply
 	return reply.first, reply.err
-}
-
-// waiting is a result that waits to be recorded together with others.
-type waiting struct {
-	toRecord
-	reply chan recorded // with room for the reply
-}
-
-func newWaiting(row toRecord) waiting { return waiting{row, make(chan recorded, 1)} }
-
-// recorded is the reply for one result.
-type recorded struct {
-	first bool
-	err   error
 }
 
 // record records the result of a row together with other results.
 func (f *feed) record(ctx context.Context, d *delivery, row toRecord) (first bool, err error) {
-	w := newWaiting(row)
+	row.reply = make(chan recorded, 1)
 	f.mu.Lock()
-	f.results = append(f.results, w)
-	f.bytes += w.size()
+	f.results = append(f.results, row)
+	f.bytes += row.size()
 	if !d.ending {
 		d.ending = true
 		f.capacity.ending++
@@ -142,7 +135,7 @@ func (f *feed) record(ctx context.Context, d *delivery, row toRecord) (first boo
 		signal(f.full)
 	}
 	select {
-	case r := <-w.reply:
+	case r := <-row.reply:
 		return r.first, r.err
 	case <-ctx.Done():
 		return false, ctx.Err()
@@ -177,7 +170,7 @@ func (f *feed) wait() {
 
 // nextResults removes the results that are recorded in the next round trip. The caller holds the
 // mutex.
-func (f *feed) nextResults() []waiting {
+func (f *feed) nextResults() []toRecord {
 	select {
 	case <-f.full:
 	default:

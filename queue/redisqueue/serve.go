@@ -103,16 +103,16 @@ func (s *server) process(d *delivery) {
 	case d.recorded.Load():
 	case d.notAJob != nil:
 		s.options.Logger.Error("archived a task", "task", d.id, "error", d.notAJob)
-		s.finish(&d.task, ending{place: archived, at: time.Now(), err: d.notAJob, failed: true})
+		s.finish(d, ending{place: archived, at: time.Now(), err: d.notAJob, failed: true})
 	case outcome.Kind == queue.KindDone:
-		s.finish(&d.task, ending{place: done})
+		s.finish(d, ending{place: done})
 	case outcome.Kind == queue.KindHandBack || s.deliveries.Err() != nil:
 		s.returning.Store(true)
-		s.finish(&d.task, ending{place: head, uncount: uncount})
+		s.finish(d, ending{place: head, uncount: uncount})
 	case outcome.Kind == queue.KindInterrupted || ended:
-		s.finish(&d.task, ending{place: tail})
+		s.finish(d, ending{place: tail})
 	default:
-		s.finish(&d.task, ending{
+		s.finish(d, ending{
 			place: retry, at: time.Now().Add(outcome.After), err: outcome.Err, failed: outcome.Kind == queue.KindRetry, uncount: uncount,
 			context: outcome.Context,
 		})
@@ -179,18 +179,18 @@ type ending struct {
 
 // finish ends the delivery of a task. If Redis fails, this is repeated until it succeeds. If
 // another worker has the task by then, nothing happens.
-func (s *server) finish(t *task, e ending) {
+func (s *server) finish(d *delivery, e ending) {
 	now := time.Now()
 	message := ""
 	if e.place == retry || e.place == archived {
-		message = failedMessage(t.message, now, e.err, e.failed)
+		message = failedMessage(d.message, now, e.err, e.failed)
 	}
 	s.member.pay(context.WithoutCancel(s.deliveries), func(ctx context.Context) error {
-		err := s.queue.check(ctx, with(endScript, "queue", t.queue, "id", t.id, "delivery", t.number, "place", e.place,
+		err := s.queue.check(ctx, with(endScript, "queue", d.queue, "id", d.id, "delivery", d.number, "place", e.place,
 			"uncount", e.uncount, "failed", e.failed, "message", message, "at", e.at.Unix(), "today", today(now), "expire", statsEnd(now), "context", e.context))
 		if errors.Is(err, queue.ErrSuperseded) {
 			return nil
 		}
-		return failure(err, "end task %s", t.id)
+		return failure(err, "end task %s", d.id)
 	})
 }
