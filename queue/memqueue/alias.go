@@ -56,16 +56,6 @@ func (q *Queue) alias(name string) *alias {
 	return a
 }
 
-// holds reports whether there are jobs of a priority, waiting or not.
-func (a *alias) holds(p queue.Priority) bool {
-	for _, t := range a.tasks {
-		if t.priority == p {
-			return true
-		}
-	}
-	return false
-}
-
 // Add implements queue.Queue.
 func (q *Queue) Add(_ context.Context, name string, p queue.Priority, jobs []*queue.Job) (added []bool, err error) {
 	q.mu.Lock()
@@ -126,15 +116,6 @@ func (a *alias) remove(t *task) {
 	delete(a.tasks, t.row())
 	if t.waiting != nil {
 		unlink(t)
-	}
-}
-
-// drain removes the tasks of a batch, except those that are running.
-func (a *alias) drain(batch string) {
-	for _, t := range a.tasks {
-		if t.job.Batch == batch && !t.running {
-			a.remove(t)
-		}
 	}
 }
 

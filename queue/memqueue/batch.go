@@ -184,8 +184,13 @@ func (q *Queue) Purge(_ context.Context, id string) error {
 
 // drain removes the tasks of a batch, except those that are running.
 func (q *Queue) drain(b *batch) {
-	for _, alias := range b.current().Aliases() {
-		q.alias(alias).drain(b.ID)
+	for _, name := range b.current().Aliases() {
+		a := q.alias(name)
+		for _, t := range a.tasks {
+			if t.job.Batch == b.ID && !t.running {
+				a.remove(t)
+			}
+		}
 	}
 }
 
@@ -239,8 +244,10 @@ func (q *Queue) Missing(_ context.Context, s queue.Status) (int, error) {
 		return 0, nil
 	}
 	for _, alias := range s.Aliases() {
-		if q.alias(alias).holds(s.Priority) {
-			return 0, nil
+		for _, t := range q.alias(alias).tasks {
+			if t.priority == s.Priority {
+				return 0, nil
+			}
 		}
 	}
 	b, err := q.find(s.Batch)

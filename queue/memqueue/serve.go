@@ -71,9 +71,14 @@ func (q *Queue) Serve(ctx context.Context, o queue.ServeOptions, handle queue.Ha
 func (s *server) deliver(ctx context.Context, t *task) {
 	delivery, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	s.enter(t, end)
-	outcome, begun := s.run(delivery, t)
 	q, a := s.queue, s.alias
+	q.mu.Lock()
+	s.rows++
+	if b := q.batches[t.job.Batch]; b != nil {
+		b.running[t.job.Line] = end // so that Cancel can end it
+	}
+	q.mu.Unlock()
+	outcome, begun := s.run(delivery, t)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s.rows--
@@ -83,7 +88,9 @@ func (s *server) deliver(ctx context.Context, t *task) {
 		cancelled = b.Cancelled
 		delete(b.running, t.job.Line)
 		if begun && outcome.Uncounted() {
-			b.uncount(t.job.Line)
+			if b.attempts[t.job.Line]--; b.attempts[t.job.Line] <= 0 {
+				delete(b.attempts, t.job.Line)
+			}
 		}
 	}
 	switch {
@@ -110,16 +117,6 @@ func (q *Queue) longest(a *alias) (longest int) {
 		}
 	}
 	return longest
-}
-
-// enter counts a task, and lets Cancel end its delivery.
-func (s *server) enter(t *task, end context.CancelCauseFunc) {
-	s.queue.mu.Lock()
-	defer s.queue.mu.Unlock()
-	s.rows++
-	if b := s.queue.batches[t.job.Batch]; b != nil {
-		b.running[t.job.Line] = end
-	}
 }
 
 // run begins a row and calls the handler.
@@ -150,13 +147,6 @@ func (s *server) run(ctx context.Context, t *task) (outcome queue.Outcome, begun
 		return queue.Done(), false
 	}
 	return s.handle(ctx, d), true
-}
-
-// uncount subtracts an attempt at a line.
-func (b *batch) uncount(line int) {
-	if b.attempts[line]--; b.attempts[line] <= 0 {
-		delete(b.attempts, line)
-	}
 }
 
 // Fleet implements queue.Queue.
