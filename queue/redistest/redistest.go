@@ -21,8 +21,12 @@ import (
 type Server struct {
 	URL    string
 	Client *redis.Client
+	Stop   func() // kills the server's process
 
-	process *process
+	binary  string
+	options []string
+	port    int // 0 before the first start
+	dir     string
 }
 
 // Start starts the machine's redis-server on a free port. The server writes every command to disk
@@ -34,30 +38,28 @@ func Start(t testing.TB, options ...string) *Server {
 	if err != nil {
 		t.Skip("no redis-server here, so nothing was tested against a real Redis: install it with apt-get install redis-server or brew install redis")
 	}
-	p := &process{binary: binary, dir: t.TempDir(), options: options}
-	p.mustStart(t)
-	t.Cleanup(func() { p.kill() })
-	addr := fmt.Sprintf("127.0.0.1:%d", p.port)
+	s := &Server{binary: binary, options: options, dir: t.TempDir()}
+	s.mustStart(t)
+	t.Cleanup(func() { s.Stop() })
+	addr := fmt.Sprintf("127.0.0.1:%d", s.port)
 	// The client repeats a command that times out, and the command can then run twice. The timeouts
 	// are long, so that this does not happen on a slow machine.
 	const maxWait = 5 * time.Minute
-	c := redis.NewClient(&redis.Options{Addr: addr, DialTimeout: maxWait, ReadTimeout: maxWait, WriteTimeout: maxWait})
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return &Server{URL: "redis://" + addr + "/0", Client: c, process: p}
+	s.URL = "redis://" + addr + "/0"
+	s.Client = redis.NewClient(&redis.Options{Addr: addr, DialTimeout: maxWait, ReadTimeout: maxWait, WriteTimeout: maxWait})
+	t.Cleanup(func() { require.NoError(t, s.Client.Close()) })
+	return s
 }
 
 // tries is the maximum number of attempts to start a server. An attempt fails if another process
 // takes the chosen port.
 const tries = 5
 
-// Stop kills the server's process.
-func (s *Server) Stop() { s.process.kill() }
-
 // Restart kills the server's process and starts a new one with the same data and port.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
-	s.process.kill()
-	s.process.mustStart(t)
+	s.Stop()
+	s.mustStart(t)
 }
 
 func freePort(t testing.TB) int {
@@ -68,25 +70,15 @@ func freePort(t testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// process is a running redis-server.
-type process struct {
-	binary string
-	port   int // 0 before the first start
-	dir    string
-	kill   func()
-
-	options []string
-}
-
 // mustStart starts the server, in several attempts: on its port, or on a free one if it has none.
-func (p *process) mustStart(t testing.TB) {
+func (s *Server) mustStart(t testing.TB) {
 	t.Helper()
-	first, err := p.port == 0, error(nil)
+	first, err := s.port == 0, error(nil)
 	for range tries {
 		if first {
-			p.port = freePort(t)
+			s.port = freePort(t)
 		}
-		if err = p.start(t); err == nil {
+		if err = s.start(t); err == nil {
 			return
 		}
 	}
@@ -94,12 +86,12 @@ func (p *process) mustStart(t testing.TB) {
 }
 
 // start starts the server and returns once it reports that it is ready.
-func (p *process) start(t testing.TB) error {
+func (s *Server) start(t testing.TB) error {
 	t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), p.binary, append([]string{
-		"--bind", "127.0.0.1", "--port", strconv.Itoa(p.port), "--dir", p.dir,
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), s.binary, append([]string{
+		"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", s.dir,
 		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction",
-	}, p.options...)...)
+	}, s.options...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -120,7 +112,7 @@ func (p *process) start(t testing.TB) error {
 			for lines.Scan() {
 			}
 		}()
-		p.kill = sync.OnceFunc(func() {
+		s.Stop = sync.OnceFunc(func() {
 			cmd.Process.Kill() //nolint:errcheck // it may have ended itself
 			<-ended
 			cmd.Wait() //nolint:errcheck // it was killed

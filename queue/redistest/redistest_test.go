@@ -16,7 +16,7 @@ func TestAServerThatEnds(t *testing.T) {
 	} {
 		binary, err := exec.LookPath(name)
 		require.NoError(t, err)
-		p := &process{binary: binary, port: 1, dir: t.TempDir()}
+		p := &Server{binary: binary, port: 1, dir: t.TempDir()}
 		require.ErrorContains(t, p.start(t), want)
 	}
 }
