@@ -192,7 +192,7 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 		}
 	}
 	s.quantise(forms, 0, h.Slice(first, n), dst.Rows, 1, n, n)
-	t.cut = s.cut(down, down.groups, len(t.at)*work(down, down.groups, 1)) // estimate: a matrix per operand
+	t.cut = s.cut(down, down.groups, len(t.at)*work(down, down.groups, 1)).long(down, len(s.scratch)) // estimate: a matrix per operand
 	s.pool.do(t, t.cut.parts())
 }
 

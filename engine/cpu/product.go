@@ -170,6 +170,15 @@ func (c cut) tiled(threads int) cut {
 	return c
 }
 
+// long makes parts longer, of which each reads a piece of many matrices like w. Fetching memory
+// ahead helps only within a piece, so a piece has at least runBytes, if that leaves each thread two
+// parts.
+func (c cut) long(w *weight, threads int) cut {
+	const runBytes = 64 << 10
+	c.each = max(c.each, min((runBytes+w.groupBytes-1)/w.groupBytes, c.groups/(2*threads)))
+	return c
+}
+
 func (c cut) parts() int { return (c.groups + c.each - 1) / c.each }
 
 func (c cut) span(i int) (from, to int) { return i * c.each, min((i+1)*c.each, c.groups) }
