@@ -160,7 +160,13 @@ void LEVEL(rotate)(const struct rotate_args *a) {
   }
 }
 
-// delta_tile changes T vectors of columns of a matrix from column c on, and reads them.
+// DELTA_VECTORS is the number of vectors of columns that are changed at once. With AVX-512 they are
+// whole rows of the usual matrices, so that memory is read in its order.
+#define DELTA_VECTORS (LANES == 16 ? 8 : 4)
+
+// delta_tile changes T vectors of columns of a matrix from column c on, and reads them. The matrix
+// is read twice, the second time from the second-level cache. Meanwhile, the memory behind the
+// matrix is fetched, which has the next head's.
 INLINE void delta_tile(const struct delta_args *a, const int64_t c, const int T) {
   const float decay = (float)a->decay, beta = (float)a->beta;
   float *s = a->s + c;
@@ -168,9 +174,7 @@ INLINE void delta_tile(const struct delta_args *a, const int64_t c, const int T)
   UNROLL for (int t = 0; t < T; t++) sum[t] = splat16(0);
   ROLLED for (int64_t i = 0; i < a->keys; i++) {
     UNROLL for (int t = 0; t < T; t++) {
-      const f32x16 x = LOAD(f32x16, s + i * a->values + 16 * t) * splat16(decay);
-      STORE(f32x16, s + i * a->values + 16 * t, x);
-      sum[t] = fma16(splat16(a->k[i]), x, sum[t]);
+      sum[t] = fma16(splat16(a->k[i]), LOAD(f32x16, s + i * a->values + 16 * t) * splat16(decay), sum[t]);
     }
   }
   UNROLL for (int t = 0; t < T; t++) {
@@ -178,9 +182,11 @@ INLINE void delta_tile(const struct delta_args *a, const int64_t c, const int T)
     sum[t] = splat16(0);
   }
   ROLLED for (int64_t i = 0; i < a->keys; i++) {
+    float *row = s + i * a->values;
     UNROLL for (int t = 0; t < T; t++) {
-      const f32x16 x = fma16(splat16(a->k[i]), u[t], LOAD(f32x16, s + i * a->values + 16 * t));
-      STORE(f32x16, s + i * a->values + 16 * t, x);
+      __builtin_prefetch(row + a->keys * a->values + 16 * t, 0, 2);
+      const f32x16 x = fma16(splat16(a->k[i]), u[t], LOAD(f32x16, row + 16 * t) * splat16(decay));
+      STORE(f32x16, row + 16 * t, x);
       sum[t] = fma16(splat16(a->q[i]), x, sum[t]);
     }
   }
@@ -191,7 +197,7 @@ INLINE void delta_tile(const struct delta_args *a, const int64_t c, const int T)
 // then out = q*s.
 void LEVEL(delta)(const struct delta_args *a) {
   int64_t c = 0;
-  ROLLED for (; c + 64 <= a->values; c += 64) delta_tile(a, c, 4);
+  ROLLED for (; c + 16 * DELTA_VECTORS <= a->values; c += 16 * DELTA_VECTORS) delta_tile(a, c, DELTA_VECTORS);
   ROLLED for (; c + 16 <= a->values; c += 16) delta_tile(a, c, 1);
   ROLLED for (; c < a->values; c++) {
     float *s = a->s + c;
