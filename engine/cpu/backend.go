@@ -38,6 +38,7 @@ type scratch struct {
 	product kernels.ProductArgs
 	norm    kernels.NormArgs
 	gateBy  kernels.GateArgs
+	softCap kernels.SoftCapArgs
 	delta   kernels.DeltaArgs
 	scores  kernels.ScoresArgs
 	values  kernels.ValuesArgs

@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"math"
-
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
@@ -206,13 +204,12 @@ func (s *step) SoftCap(t compute.Tensor, limit float32) {
 	s.byRow.run((*rowsTask).softCap, t.Rows*((t.Cols+capped-1)/capped), expValues*min(t.Cols, capped))
 }
 
-func (t *rowsTask) softCap(_, i int) {
+func (t *rowsTask) softCap(thread, i int) {
 	each := (t.dst.Cols + capped - 1) / capped
 	line := row(t.dst, i/each)[i%each*capped:]
-	limit := float64(t.scale)
-	for i, v := range line[:min(len(line), capped)] {
-		line[i] = float32(limit * math.Tanh(float64(v)/limit))
-	}
+	a := &t.step.scratch[thread].softCap
+	a.X, a.N, a.Limit = &line[0], int64(min(len(line), capped)), float64(t.scale)
+	t.step.kernels.SoftCap(a)
 }
 
 func (s *step) Activate(dst, gate, up compute.Tensor, act compute.Activation) {

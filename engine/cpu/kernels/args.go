@@ -112,6 +112,13 @@ type GateArgs struct {
 	Kind          int64 // a compute.Activation
 }
 
+// SoftCapArgs replaces each value of X by Limit·tanh(x/Limit). Limit is a float32.
+type SoftCapArgs struct {
+	X     *float32
+	N     int64
+	Limit float64
+}
+
 // ScoresArgs writes Scale·(query·key) of each query and position.
 type ScoresArgs struct {
 	Q         *float32

@@ -111,6 +111,30 @@ func TestGate(t *testing.T) {
 	})
 }
 
+func TestSoftCap(t *testing.T) {
+	t.Parallel()
+	eachSet(t, func(t *testing.T, s *Set) {
+		r := rand.New(rand.NewPCG(6, 7))
+		infinite := float32(math.Inf(1))
+		for _, limit := range []float32{3, 30} {
+			for _, n := range append(lengths, 100_000) {
+				x := randomRow(r, n, 25)
+				copy(x, []float32{float32(math.NaN()), infinite, -infinite, 0, float32(math.Copysign(0, -1)), 1e-42, -1e-6, 1e30, 650, -660})
+				got := slices.Clone(x)
+				s.SoftCap(&SoftCapArgs{X: &got[0], N: int64(n), Limit: float64(limit)})
+				for i, v := range x {
+					want := float32(float64(limit) * math.Tanh(float64(v)/float64(limit)))
+					if math.IsNaN(float64(want)) {
+						require.True(t, math.IsNaN(float64(got[i])), "limit %v", limit)
+						continue
+					}
+					require.Equal(t, math.Float32bits(want), math.Float32bits(got[i]), "%v, limit %v", v, limit)
+				}
+			}
+		}
+	})
+}
+
 func TestSoftmax(t *testing.T) {
 	t.Parallel()
 	eachSet(t, func(t *testing.T, s *Set) {

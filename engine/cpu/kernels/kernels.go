@@ -26,6 +26,7 @@ type Set struct {
 
 	RMSNorm func(*NormArgs)
 	Gate    func(*GateArgs)
+	SoftCap func(*SoftCapArgs)
 	Delta   func(*DeltaArgs)
 	Scores  func(*ScoresArgs)
 	Values  func(*ValuesArgs)
@@ -81,7 +82,7 @@ func compiled(level string, call func(offset uintptr, args unsafe.Pointer), offs
 	c := code{level, call, offsets}
 	return Set{
 		Name: level, code: c, high: c.products("", int(unsafe.Sizeof(Block{}))), fast: c.products("8", int(unsafe.Sizeof(Block8{}))),
-		RMSNorm: kernel[NormArgs](c, "rms_norm"), Gate: kernel[GateArgs](c, "gate"),
+		RMSNorm: kernel[NormArgs](c, "rms_norm"), Gate: kernel[GateArgs](c, "gate"), SoftCap: kernel[SoftCapArgs](c, "soft_cap"),
 		Delta:  kernel[DeltaArgs](c, "delta"),
 		Scores: kernel[ScoresArgs](c, "scores"), Values: kernel[ValuesArgs](c, "values"), Softmax: kernel[SoftmaxArgs](c, "softmax"),
 		Rotate: kernel[RotateArgs](c, "rotate"), Highest: kernel[HighestArgs](c, "highest"),

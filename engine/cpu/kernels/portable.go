@@ -15,6 +15,7 @@ var portable = Set{
 	fast:      portableProducts(quantise8, (*unpacked).add8, int(unsafe.Sizeof(Block8{}))),
 	RMSNorm:   rmsNorm,
 	Gate:      gate,
+	SoftCap:   softCap,
 	Delta:     delta,
 	Scores:    func(a *ScoresArgs) { scores(a, gguf.TypeF32) },
 	Values:    func(a *ValuesArgs) { values(a, gguf.TypeF32) },
@@ -138,6 +139,12 @@ func gate(a *GateArgs) {
 			inner = swigluAlpha * v
 		}
 		dst[i] = v / (1 + float32(math.Exp(-float64(inner)))) * u
+	}
+}
+
+func softCap(a *SoftCapArgs) {
+	for i, v := range from(a.X, a.N) {
+		from(a.X, a.N)[i] = float32(a.Limit * math.Tanh(float64(v)/a.Limit))
 	}
 }
 

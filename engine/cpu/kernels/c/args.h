@@ -98,6 +98,12 @@ struct gate_args {
   int64_t kind;  // 0: silu(gate)·up; 1: gelu(gate)·up; 2: the clamped SwiGLU of gpt-oss
 };
 
+struct soft_cap_args {
+  float *x;
+  int64_t n;
+  double limit;
+};
+
 struct scores_args {
   const float *q;
   const int64_t *at;  // [queries] offset of each query from q, in values

@@ -54,6 +54,38 @@ void LEVEL(gate)(const struct gate_args *a) {
   }
 }
 
+typedef float f32x8 VECTOR(float, 8);
+typedef double f64x8 VECTOR(double, 8);
+typedef int64_t i64x8 VECTOR(int64_t, 8);
+
+// soft_cap8 returns limit·tanh(x/limit) for |x|, with the sign of x. It computes in float64, by
+// tanh(t/2) = (e^t-1)/(e^t+1), and e^t-1 for t = n·ln(2)+r as 2^n·(e^r-1) + 2^n-1. For |r| of at
+// most ln(2)/2, the Taylor polynomial of e^r-1 is exact to float64.
+INLINE f32x8 soft_cap8(f32x8 x, double limit) {
+  const f64x8 zero = {0}, round = zero + 0x1.8p52, most = zero + 44;  // tanh(22) is 1
+  f64x8 t = CONVERT(__builtin_elementwise_abs(x), f64x8) * (2 / limit);
+  const i64x8 above = t > most;  // not if t is NaN
+  t = (f64x8)(((i64x8)most & above) | ((i64x8)t & ~above));
+  f64x8 n = t * 0x1.71547652b82fep0 + round;  // has the integer n in its lowest bits
+  const f64x8 power = (f64x8)(((i64x8)n + 1023) << 52);
+  n -= round;
+  f64x8 r = __builtin_elementwise_fma(n, zero - 0x1.62e42fefa38p-1, t);
+  r = __builtin_elementwise_fma(n, zero - 0x1.ef35793c7673p-45, r);
+  f64x8 p = zero + 1.0 / 6227020800;
+  const double coefficients[] = {1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 1.0 / 2};
+  UNROLL for (int i = 0; i < 11; i++) p = __builtin_elementwise_fma(p, r, zero + coefficients[i]);
+  p = __builtin_elementwise_fma(p * r, r, r);
+  p = __builtin_elementwise_fma(p, power, power - 1);
+  return __builtin_elementwise_copysign(CONVERT(p / (p + 2) * limit, f32x8), x);
+}
+
+// soft_cap replaces each x by limit·tanh(x/limit).
+void LEVEL(soft_cap)(const struct soft_cap_args *a) {
+  int64_t i = 0;
+  ROLLED for (; i + 8 <= a->n; i += 8) STORE(f32x8, a->x + i, soft_cap8(LOAD(f32x8, a->x + i), a->limit));
+  ROLLED for (; i < a->n; i++) a->x[i] = soft_cap8((f32x8){a->x[i]}, a->limit)[0];
+}
+
 // softmax turns scores into weights, in place.
 void LEVEL(softmax)(const struct softmax_args *a) {
   f32x16 best = splat16(-__builtin_inff());
