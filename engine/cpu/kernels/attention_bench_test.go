@@ -7,11 +7,11 @@ import (
 )
 
 // BenchmarkAttention times the three parts of attention over one page of 16 positions. The shapes
-// are keys of 64 values with the queries of one row, the same with the queries of many rows, and
-// MLA's latents of 576 values.
+// are keys of 256 values with two queries, keys of 64 values with the queries of one row, the same
+// with the queries of many rows, and MLA's latents of 576 values.
 func BenchmarkAttention(b *testing.B) {
 	for _, s := range Sets() {
-		for _, shape := range []struct{ queries, dims, valueDims int }{{3, 64, 64}, {32, 64, 64}, {20, 576, 512}} {
+		for _, shape := range []struct{ queries, dims, valueDims int }{{2, 256, 256}, {3, 64, 64}, {32, 64, 64}, {20, 576, 512}} {
 			const positions = 16
 			q, k := make([]float32, shape.queries*shape.dims), make([]float32, positions*shape.dims)
 			out, weights := make([]float32, shape.queries*shape.dims), make([]float32, shape.queries*positions)

@@ -48,6 +48,10 @@ void LEVEL(NAME(scores))(const struct scores_args *a) {
       NAME(scores_tile)(a, q, p, 3, 4);
       continue;
     }
+    if (q + 2 == a->queries) {
+      NAME(scores_tile)(a, q, p, 2, 4);
+      continue;
+    }
 #endif
     for (; q < a->queries; q++) NAME(scores_tile)(a, q, p, 1, 4);
   }
@@ -99,6 +103,10 @@ void LEVEL(NAME(values))(const struct values_args *a) {
   ROLLED for (; q + 4 <= a->queries; q += 4) NAME(values_rows)(a, q, 4, COLUMNS);
   if (q + 3 == a->queries) {
     NAME(values_rows)(a, q, 3, COLUMNS);
+    return;
+  }
+  if (q + 2 == a->queries) {
+    NAME(values_rows)(a, q, 2, COLUMNS == 1 ? 2 : COLUMNS);
     return;
   }
   ROLLED for (; q < a->queries; q++) NAME(values_rows)(a, q, 1, 4);
