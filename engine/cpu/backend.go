@@ -35,23 +35,24 @@ type Backend struct {
 
 // scratch is one thread's memory within an operation. It grows to the size that a model needs.
 type scratch struct {
-	product kernels.ProductArgs
-	norm    kernels.NormArgs
-	gateBy  kernels.GateArgs
-	softCap kernels.SoftCapArgs
-	delta   kernels.DeltaArgs
-	scores  kernels.ScoresArgs
-	values  kernels.ValuesArgs
-	softmax kernels.SoftmaxArgs
-	highest kernels.HighestArgs
-	peak    kernels.PeakArgs
-	weigh   kernels.WeighArgs
-	list    kernels.ListArgs
-	bracket kernels.BracketArgs
-	above   kernels.AboveArgs
-	rotate  kernels.RotateArgs
-	convert kernels.ConvertArgs
-	quant   kernels.QuantiseArgs
+	product  kernels.ProductArgs
+	norm     kernels.NormArgs
+	gateBy   kernels.GateArgs
+	softCap  kernels.SoftCapArgs
+	convolve kernels.ConvolveArgs
+	delta    kernels.DeltaArgs
+	scores   kernels.ScoresArgs
+	values   kernels.ValuesArgs
+	softmax  kernels.SoftmaxArgs
+	highest  kernels.HighestArgs
+	peak     kernels.PeakArgs
+	weigh    kernels.WeighArgs
+	list     kernels.ListArgs
+	bracket  kernels.BracketArgs
+	above    kernels.AboveArgs
+	rotate   kernels.RotateArgs
+	convert  kernels.ConvertArgs
+	quant    kernels.QuantiseArgs
 
 	tileMemory []byte    // memory of products of tiles
 	at         []int64   // indices in tail, gate and up where the rows' results start

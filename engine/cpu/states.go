@@ -141,7 +141,10 @@ func (t *convolve) rows(thread int, seq *compute.Seq, first, from, to int) {
 			}
 		}
 		if past+1 == usualTaps {
-			addTaps(out, t.w[from*usualTaps:to*usualTaps], in[0], in[1], in[2], in[3])
+			k := &t.step.scratch[thread].convolve
+			k.Out, k.W, k.N = &out[0], &t.w[from*usualTaps], int64(to-from)
+			k.X0, k.X1, k.X2, k.X3 = &in[0][0], &in[1][0], &in[2][0], &in[3][0]
+			t.step.kernels.Convolve(k)
 		}
 		t.step.silu(a, out, out, onesOfTile[:len(out)])
 	}
@@ -152,15 +155,6 @@ const usualTaps = 4
 
 // noInput is the input before position 0.
 var noInput [convTile]float32
-
-// addTaps adds the products of four rows with their weights to out, oldest row first.
-func addTaps(out, w, x0, x1, x2, x3 []float32) {
-	x0, x1, x2, x3, w = x0[:len(out)], x1[:len(out)], x2[:len(out)], x3[:len(out)], w[:usualTaps*len(out)]
-	for c := range out {
-		k := w[usualTaps*c : usualTaps*c+usualTaps : usualTaps*c+usualTaps]
-		out[c] = (((out[c] + x0[c]*k[0]) + x1[c]*k[1]) + x2[c]*k[2]) + x3[c]*k[3]
-	}
-}
 
 // keep stores the last inputs before the drafts, and the drafts' inputs. Each input comes from the
 // same row of the slot or a later one, so ascending order is right even if From is Slot.

@@ -112,6 +112,15 @@ type GateArgs struct {
 	Kind          int64 // a compute.Activation
 }
 
+// ConvolveArgs adds the products of four rows with the weights of their columns to Out: first X0
+// times the first weight of a column, last X3 times the fourth. Each operation is rounded.
+type ConvolveArgs struct {
+	Out            *float32
+	W              *float32 // [N][4]
+	X0, X1, X2, X3 *float32
+	N              int64
+}
+
 // SoftCapArgs replaces each value of X by Limit·tanh(x/Limit). Limit is a float32.
 type SoftCapArgs struct {
 	X     *float32

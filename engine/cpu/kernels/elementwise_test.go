@@ -111,6 +111,26 @@ func TestGate(t *testing.T) {
 	})
 }
 
+func TestConvolve(t *testing.T) {
+	t.Parallel()
+	eachSet(t, func(t *testing.T, s *Set) {
+		r := rand.New(rand.NewPCG(8, 9))
+		for _, n := range lengths {
+			out, w := randomRow(r, n, 1), randomRow(r, 4*n, 1)
+			want := slices.Clone(out)
+			var x [4][]float32
+			for j := range x {
+				x[j] = randomRow(r, n, 2)
+				for c, v := range x[j] {
+					want[c] += float32(v * w[4*c+j])
+				}
+			}
+			s.Convolve(&ConvolveArgs{Out: &out[0], W: &w[0], X0: &x[0][0], X1: &x[1][0], X2: &x[2][0], X3: &x[3][0], N: int64(n)})
+			require.Equal(t, want, out, "%d columns", n)
+		}
+	})
+}
+
 func TestSoftCap(t *testing.T) {
 	t.Parallel()
 	eachSet(t, func(t *testing.T, s *Set) {

@@ -24,20 +24,21 @@ type Set struct {
 	high, fast Products
 	code       code // empty for the portable level
 
-	RMSNorm func(*NormArgs)
-	Gate    func(*GateArgs)
-	SoftCap func(*SoftCapArgs)
-	Delta   func(*DeltaArgs)
-	Scores  func(*ScoresArgs)
-	Values  func(*ValuesArgs)
-	Softmax func(*SoftmaxArgs)
-	Rotate  func(*RotateArgs)
-	Highest func(*HighestArgs)
-	Peak    func(*PeakArgs)
-	Weigh   func(*WeighArgs)
-	List    func(*ListArgs)
-	Bracket func(*BracketArgs)
-	Above   func(*AboveArgs)
+	RMSNorm  func(*NormArgs)
+	Gate     func(*GateArgs)
+	SoftCap  func(*SoftCapArgs)
+	Convolve func(*ConvolveArgs)
+	Delta    func(*DeltaArgs)
+	Scores   func(*ScoresArgs)
+	Values   func(*ValuesArgs)
+	Softmax  func(*SoftmaxArgs)
+	Rotate   func(*RotateArgs)
+	Highest  func(*HighestArgs)
+	Peak     func(*PeakArgs)
+	Weigh    func(*WeighArgs)
+	List     func(*ListArgs)
+	Bracket  func(*BracketArgs)
+	Above    func(*AboveArgs)
 
 	// Scores and Values for keys and values of float16.
 	ScoresF16 func(*ScoresArgs)
@@ -83,7 +84,7 @@ func compiled(level string, call func(offset uintptr, args unsafe.Pointer), offs
 	return Set{
 		Name: level, code: c, high: c.products("", int(unsafe.Sizeof(Block{}))), fast: c.products("8", int(unsafe.Sizeof(Block8{}))),
 		RMSNorm: kernel[NormArgs](c, "rms_norm"), Gate: kernel[GateArgs](c, "gate"), SoftCap: kernel[SoftCapArgs](c, "soft_cap"),
-		Delta:  kernel[DeltaArgs](c, "delta"),
+		Delta: kernel[DeltaArgs](c, "delta"), Convolve: kernel[ConvolveArgs](c, "convolve"),
 		Scores: kernel[ScoresArgs](c, "scores"), Values: kernel[ValuesArgs](c, "values"), Softmax: kernel[SoftmaxArgs](c, "softmax"),
 		Rotate: kernel[RotateArgs](c, "rotate"), Highest: kernel[HighestArgs](c, "highest"),
 		Peak: kernel[PeakArgs](c, "peak"), Weigh: kernel[WeighArgs](c, "weigh"), Bracket: kernel[BracketArgs](c, "bracket"),

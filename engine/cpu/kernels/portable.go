@@ -17,6 +17,7 @@ var portable = Set{
 	Gate:      gate,
 	SoftCap:   softCap,
 	Delta:     delta,
+	Convolve:  convolve,
 	Scores:    func(a *ScoresArgs) { scores(a, gguf.TypeF32) },
 	Values:    func(a *ValuesArgs) { values(a, gguf.TypeF32) },
 	ScoresF16: func(a *ScoresArgs) { scores(a, gguf.TypeF16) },
@@ -139,6 +140,15 @@ func gate(a *GateArgs) {
 			inner = swigluAlpha * v
 		}
 		dst[i] = v / (1 + float32(math.Exp(-float64(inner)))) * u
+	}
+}
+
+func convolve(a *ConvolveArgs) {
+	out, w := from(a.Out, a.N), from(a.W, 4*a.N)
+	x0, x1, x2, x3 := from(a.X0, a.N), from(a.X1, a.N), from(a.X2, a.N), from(a.X3, a.N)
+	for c := range out {
+		k := w[4*c : 4*c+4]
+		out[c] = out[c] + float32(x0[c]*k[0]) + float32(x1[c]*k[1]) + float32(x2[c]*k[2]) + float32(x3[c]*k[3])
 	}
 }
 

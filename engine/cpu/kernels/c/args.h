@@ -98,6 +98,16 @@ struct gate_args {
   int64_t kind;  // 0: silu(gate)·up; 1: gelu(gate)·up; 2: the clamped SwiGLU of gpt-oss
 };
 
+struct convolve_args {
+  float *out;
+  const float *w;  // [n][4]
+  const float *x0;
+  const float *x1;
+  const float *x2;
+  const float *x3;
+  int64_t n;
+};
+
 struct soft_cap_args {
   float *x;
   int64_t n;

@@ -192,6 +192,30 @@ void LEVEL(rotate)(const struct rotate_args *a) {
   }
 }
 
+// TAP is weight j of each of 16 columns. w has the columns' weights, four for each.
+#define EIGHT(a, b, j) __builtin_shufflevector(a, b, j, j + 4, j + 8, j + 12, j + 16, j + 20, j + 24, j + 28)
+#define TAP(j)                                                                                                       \
+  __builtin_shufflevector(EIGHT(w[0], w[1], j), EIGHT(w[2], w[3], j), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+
+// convolve adds the products of four rows with the weights of their columns to out.
+void LEVEL(convolve)(const struct convolve_args *a) {
+  int64_t i = 0;
+  ROLLED for (; i + 16 <= a->n; i += 16) {
+    f32x16 w[4];
+    UNROLL for (int t = 0; t < 4; t++) w[t] = LOAD(f32x16, a->w + 4 * i + 16 * t);
+    f32x16 y = LOAD(f32x16, a->out + i);
+    y += LOAD(f32x16, a->x0 + i) * TAP(0);
+    y += LOAD(f32x16, a->x1 + i) * TAP(1);
+    y += LOAD(f32x16, a->x2 + i) * TAP(2);
+    y += LOAD(f32x16, a->x3 + i) * TAP(3);
+    STORE(f32x16, a->out + i, y);
+  }
+  ROLLED for (; i < a->n; i++) {
+    const float *w = a->w + 4 * i;
+    a->out[i] = a->out[i] + a->x0[i] * w[0] + a->x1[i] * w[1] + a->x2[i] * w[2] + a->x3[i] * w[3];
+  }
+}
+
 // DELTA_VECTORS is the number of vectors of columns that are changed at once. With AVX-512 they are
 // whole rows of the usual matrices, so that memory is read in its order.
 #define DELTA_VECTORS (LANES == 16 ? 8 : 4)
