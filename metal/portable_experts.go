@@ -20,8 +20,9 @@ func (o *route) routeArgs() routeArgs {
 	return a
 }
 
-// choiceBytes returns the threadgroup memory in which a simdgroup chooses the experts of a row.
-func (o *route) choiceBytes() int { return 8 * (o.shape.Used + o.shape.Experts) }
+// choiceBytes returns the threadgroup memory in which a simdgroup chooses the experts of a row: a
+// multiple of 16.
+func (o *route) choiceBytes() int { return (8*(o.shape.Used+o.shape.Experts) + 15) &^ 15 }
 
 // logits returns the logits of some rows, which are in scratch memory until the choice of the
 // experts.
@@ -106,7 +107,7 @@ func (o *gatedExperts) portable(p *portable) {
 		g, logits, logitBias := grid{x: k.groups(widest), y: int(a.slots), simdgroups: k.simdgroups, shared: k.room(w.in)}, routing, routing
 		if r, ok := o.prior.(*route); ok {
 			a.chooses, a.route = 1, r.routeArgs()
-			g.shared, routing, logits = g.shared+k.simdgroups*r.choiceBytes(), into(o.routing), at(r.logits(p, 1))
+			g.shared, routing, logits = g.shared+r.choiceBytes(), into(o.routing), at(r.logits(p, 1))
 			logitBias = bind(r.bias, logits)
 		}
 		record(p.step, "gated_experts", k.pipeline(p, o.x, 0), g, &a, weights[0], weights[1], weights[2], weights[3], at(o.x), routing, routing, routing, into(o.dst),

@@ -9,8 +9,8 @@ func (p *portable) fuse(operations []call) {
 		if !routed || !ok || prior.dst.Rows != 1 || !same(prior.dst, op.routing) {
 			continue
 		}
-		k := forRows(weightOf(op.experts.Gate).kernels.gatedExperts, 1)
-		if k.simdgroups*prior.choiceBytes() <= threadgroupBytes {
+		w := weightOf(op.experts.Gate)
+		if prior.choiceBytes()+forRows(w.kernels.gatedExperts, 1).room(w.in) <= threadgroupBytes {
 			op.prior, prior.continued = prior, true
 		}
 	}

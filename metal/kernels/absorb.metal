@@ -46,7 +46,12 @@ kernel void absorb(
     uint at = min(first, args.latent - 1);
     float sums[R * N];
     device const uchar* w = kb + (ulong(group.z) * args.latent + at) * args.row_bytes;
-    products<W, R, N>(w, args.row_bytes, args.latent - at, q, args.q_stride, args.rows - row, args.nope, lane, sums);
+    if (N > 1) {
+        products<W, R, N>(w, args.row_bytes, args.latent - at, q, args.q_stride, args.rows - row, args.nope, lane, sums);
+    } else {
+        Row x = {q};
+        row_products<W, 1, R>(w, w, args.row_bytes, args.latent - at, x, args.nope, lane, sums);
+    }
     UNROLL for (uint i = 0; i < R * N; i++) {
         uint r = i / N, j = i % N;
         if (lane % strands == i % strands && first + r < args.latent && row + j < args.rows) dst[j * args.dst_stride + first + r] = sums[i];

@@ -29,6 +29,7 @@ inline void choose(device const float* logits, device const float* bias, constan
     for (uint e = lane; e < args.experts; e += 32) {
         float v = args.biased == 2 ? logits[e] + bias[e] : logits[e];
         probabilities[e] = v;
+        scores[e] = args.biased == 1 ? bias[e] : 0.0f;
         best = max(best, v);
     }
     best = simd_max(best);
@@ -41,7 +42,7 @@ inline void choose(device const float* logits, device const float* bias, constan
     sum = tree_sum(sum);
     for (uint e = lane; e < args.experts; e += 32) {
         if (args.sigmoid == 0) probabilities[e] /= sum;
-        float score = probabilities[e] + (args.biased == 1 ? bias[e] : 0.0f);
+        float score = probabilities[e] + scores[e];
         scores[e] = score > min_score ? score : min_score;
     }
     float weights = 0;

@@ -21,24 +21,20 @@ inline Chosen<N> choices_of(device const uint* choices, device const ExpertTile*
     return c;
 }
 
-// Gathered are the activations of choices; see Rows.
+// Gathered are the activations of choices.
 template <uint N>
 struct Gathered {
     device const float* x;
     uint count;
     uint at[N];
-    template <typename W>
-    void load(uint j, uint c, uint n, thread float* v) const { load_inputs<W>(x + at[j], c, n, v); }
-    template <typename W>
-    void prepare(uint) const {}
     device const float* row(uint j) const { return x + at[j]; }
 };
 
 // gated_experts writes the activations of gate·x and up·x of the choices of an expert. The results
 // of a row are one after another in the order of its choices. With N = 1, there is one row, and its
-// choices are the tiles. If args.chooses is 1, each simdgroup chooses the row's experts; shared has
-// the memory for this, and the first one writes the routing. Grid: (groups of rows of weights,
-// tiles).
+// choices are the tiles. If args.chooses is 1, the first simdgroup of each threadgroup chooses the
+// row's experts while the others stage the row; the first threadgroup writes the routing. Grid:
+// (groups of rows of weights, tiles).
 template <typename W, uint R, uint N>
 kernel void gated_experts(
     device const uchar* gate [[buffer(0)]],
@@ -62,17 +58,25 @@ kernel void gated_experts(
     uint simdgroup [[simdgroup_index_in_threadgroup]],
     uint simdgroups [[simdgroups_per_threadgroup]]) {
     Chosen<N> c;
+    threadgroup float* staged = shared + (args.chooses != 0 ? (2 * (args.used + args.experts) + 3) / 4 * 4 : 0);
     if (N > 1) {
         c = choices_of<N>(choices, tiles, group.y);
     } else {
         float expert = 0;
         if (args.chooses != 0) {
-            threadgroup float* own = shared + simdgroup * 2 * (args.used + args.experts);
-            choose(logits, logit_bias, args.route, own, lane);
-            if (group.x == 0 && group.y == 0 && simdgroup == 0) {
-                for (uint i = lane; i < 2 * args.used; i += 32) routing[i] = own[i];
+            uint choosing = simdgroups > 1 ? 32 : 0;  // threads that do not stage
+            if (simdgroup == 0) {
+                choose(logits, logit_bias, args.route, shared, lane);
+                if (group.x == 0 && group.y == 0) {
+                    for (uint i = lane; i < 2 * args.used; i += 32) routing[i] = shared[i];
+                }
             }
-            if (group.y < args.used) expert = own[group.y];
+            if (tid >= choosing && args.n <= STAGED_ROW) {
+                StagedRow part = {x, staged, tid - choosing, simdgroups * 32 - choosing, false};
+                part.template stage<W>(args.n);
+            }
+            threadgroup_barrier(mem_flags::mem_threadgroup);
+            if (group.y < args.used) expert = shared[group.y];
         } else if (group.y < args.used) {
             expert = routing[group.y];
         }
@@ -90,24 +94,21 @@ kernel void gated_experts(
         gate = shared_gate;
         up = shared_up;
     }
-    Gathered<N> rows;
-    rows.x = x;
-    rows.count = c.count;
-    UNROLL for (uint j = 0; j < N; j++) rows.at[j] = c.own[j] / args.slots * args.x_stride;
     float sums[2 * R * N];
     gate += at * args.row_bytes;
     up += at * args.row_bytes;
     if (N > 1) {
+        Gathered<N> rows;
+        rows.x = x;
+        rows.count = c.count;
+        UNROLL for (uint j = 0; j < N; j++) rows.at[j] = c.own[j] / args.slots * args.x_stride;
         staged_products<W, 2, R, N>(gate, up, args.row_bytes, out - own, rows, args.n, shared, tid, simdgroups * 32, lane, sums);
     } else if (args.n <= STAGED_ROW) {
-        threadgroup float* staged = shared + (args.chooses != 0 ? simdgroups * 2 * (args.used + args.experts) : 0);
-        StagedRow row = {x + rows.at[0], staged, tid, simdgroups * 32, false};
-        products<W, R, N>(gate, args.row_bytes, out - own, row, args.n, lane, sums);
-        row.staged = true;
-        products<W, R, N>(up, args.row_bytes, out - own, row, args.n, lane, sums + R * N);
+        StagedRow row = {x, staged, tid, simdgroups * 32, args.chooses != 0};
+        row_products<W, 2, R>(gate, up, args.row_bytes, out - own, row, args.n, lane, sums);
     } else {
-        products<W, R, N>(gate, args.row_bytes, out - own, rows, args.n, lane, sums);
-        products<W, R, N>(up, args.row_bytes, out - own, rows, args.n, lane, sums + R * N);
+        Row row = {x};
+        row_products<W, 2, R>(gate, up, args.row_bytes, out - own, row, args.n, lane, sums);
     }
     UNROLL for (uint i = 0; i < R * N; i++) {
         uint r = i / N, j = i % N;
@@ -180,12 +181,11 @@ kernel void experts_add(
     for (uint k = simdgroup; k < args.slots; k += simdgroups) {
         bool routed = k < args.used;
         ulong row = routed ? ulong(routing[k]) * args.out + at : at;
+        uint n = routed ? args.n : args.shared_n, row_bytes = routed ? args.row_bytes : args.shared_row_bytes;
+        device const uchar* w = (routed ? down : shared_down) + row * row_bytes;
+        Row x = {h + k * args.n};
         float p[R];
-        if (routed) {
-            products<W, R, 1>(down + row * args.row_bytes, args.row_bytes, args.out - at, h + k * args.n, 0, 1, args.n, lane, p);
-        } else {
-            products<W, R, 1>(shared_down + row * args.shared_row_bytes, args.shared_row_bytes, args.out - at, h + k * args.n, 0, 1, args.shared_n, lane, p);
-        }
+        row_products<W, 1, R>(w, w, row_bytes, args.out - at, x, n, lane, p);
         UNROLL for (uint r = 0; r < R; r++) {
             if (lane % strands == r && first + r < args.out) shared[k * each + lane / strands * R + r] = args.biased != 0 && routed ? p[r] + bias[row + r] : p[r];
         }

@@ -59,9 +59,10 @@ kernel void product(
         staged_products<W, 1, R, N>(w, w, args.row_bytes, out - at, rows, args.n, shared, tid, simdgroups * 32, lane, sums);
     } else if (args.n <= STAGED_ROW) {
         StagedRow row = {x, shared, tid, simdgroups * 32, false};
-        products<W, R, N>(w, args.row_bytes, out - at, row, args.n, lane, sums);
+        row_products<W, 1, R>(w, w, args.row_bytes, out - at, row, args.n, lane, sums);
     } else {
-        products<W, R, N>(w, args.row_bytes, out - at, x, args.x_stride, args.rows - row, args.n, lane, sums);
+        Row row = {x};
+        row_products<W, 1, R>(w, w, args.row_bytes, out - at, row, args.n, lane, sums);
     }
     UNROLL for (uint i = 0; i < R * N; i++) {
         uint r = i / N, j = i % N;
@@ -109,12 +110,10 @@ kernel void gated_product(
         staged_products<W, 2, R, N>(gate + at, up + at, args.row_bytes, args.out - own, rows, args.n, shared, tid, simdgroups * 32, lane, sums);
     } else if (args.n <= STAGED_ROW) {
         StagedRow row = {x, shared, tid, simdgroups * 32, false};
-        products<W, R, N>(gate + at, args.row_bytes, args.out - own, row, args.n, lane, sums);
-        row.staged = true;
-        products<W, R, N>(up + at, args.row_bytes, args.out - own, row, args.n, lane, sums + R * N);
+        row_products<W, 2, R>(gate + at, up + at, args.row_bytes, args.out - own, row, args.n, lane, sums);
     } else {
-        products<W, R, N>(gate + at, args.row_bytes, args.out - own, x, args.x_stride, args.rows - row, args.n, lane, sums);
-        products<W, R, N>(up + at, args.row_bytes, args.out - own, x, args.x_stride, args.rows - row, args.n, lane, sums + R * N);
+        Row row = {x};
+        row_products<W, 2, R>(gate + at, up + at, args.row_bytes, args.out - own, row, args.n, lane, sums);
     }
     UNROLL for (uint i = 0; i < R * N; i++) {
         uint r = i / N, j = i % N;

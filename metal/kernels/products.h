@@ -55,19 +55,23 @@ inline void strand_sums(thread float* v, uint lane) {
 }
 #endif
 
-// Rows are rows of activations, one after another. If a kernel processes more rows at once than
-// there are, the last one is repeated.
-//
-// The inputs of a product have such a member load, which writes the activations of row j for the
-// weights of chunk c to v, and a member prepare, which is called before.
+// Rows are rows of activations, one after another.
 struct Rows {
     device const float* x;
     uint stride, count;
-    template <typename W>
-    void load(uint j, uint c, uint n, thread float* v) const { load_inputs<W>(x + min(j, count - 1) * stride, c, n, v); }
+    device const float* row(uint j) const { return x + j * stride; }
+};
+
+// The activations of row_products have a member load, which writes those for the weights of chunk c
+// of a row of n to v, and a member prepare, which is called before.
+
+// Row is a row of activations that lanes read where it is.
+struct Row {
+    device const float* x;
     template <typename W>
     void prepare(uint) const {}
-    device const float* row(uint j) const { return x + j * stride; }
+    template <typename W>
+    void load(uint c, uint n, thread float* v) const { load_inputs<W>(x, c, n, v); }
 };
 
 // StagedRow is a row of activations that all threads of a threadgroup stage in threadgroup memory.
@@ -80,9 +84,15 @@ struct StagedRow {
     bool staged;
     template <typename W>
     void prepare(uint n) const {
+        if (staged) return;
+        stage<W>(n);
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+    }
+    template <typename W>
+    void stage(uint n) const {
         constexpr uint together = 8;  // reads that are issued before the first use
         uint chunks = (n + 15) / 16, quarters = (chunks + strands - 1) / strands * 4 * strands;
-        for (uint first = tid; first < quarters && !staged; first += together * threads) {
+        for (uint first = tid; first < quarters; first += together * threads) {
             float4 v[together];
             UNROLL for (uint j = 0; j < together; j++) {
                 uint i = min(first + j * threads, quarters - 1), k = W::at(min(i / (4 * strands) * strands + i % strands, chunks - 1), i / strands % 4);
@@ -92,70 +102,95 @@ struct StagedRow {
                 if (first + j * threads < quarters) store_four(shared + 4 * (first + j * threads), v[j].x, v[j].y, v[j].z, v[j].w);
             }
         }
-        if (!staged) threadgroup_barrier(mem_flags::mem_threadgroup);
     }
     template <typename W>
-    void load(uint, uint c, uint, thread float* v) const {
+    void load(uint c, uint, thread float* v) const {
         threadgroup const float* from = shared + c / strands * 16 * strands + c % strands * 4;
         UNROLL for (uint i = 0; i < 4; i++) put(float4(*(threadgroup const float4*)(from + 4 * strands * i)), v + 4 * i);
     }
 };
 
-// add_products adds the products of chunk c of R rows of weights, which were fetched, and N rows of
-// activations to sums; see products.
-template <typename W, uint R, uint N, typename X>
-inline void add_products(thread const typename W::Packed* packed, thread const X& x, uint n, uint c, thread float* sums) {
-    if (N < R) {
-        float inputs[N][16];
-        UNROLL for (uint j = 0; j < N; j++) x.template load<W>(j, c, n, inputs[j]);
-        UNROLL for (uint r = 0; r < R; r++) {
-            float weights[16];
-            W::unpack(packed[r], c, weights);
-            UNROLL for (uint j = 0; j < N; j++) sums[r * N + j] = add_chunk(weights, inputs[j], sums[r * N + j]);
-        }
+// fetch_chunks fetches chunk c and every eighth chunk after it, depth chunks in all, of R rows of
+// each of M matrices. It fetches the last chunk of a row instead of chunks past it. If whole is
+// true, there are none.
+template <typename W, uint M, uint R, uint depth, bool whole>
+inline void fetch_chunks(device const uchar* w0, device const uchar* w1, uint row_bytes, uint w_rows, uint n, uint c, uint chunks, thread typename W::Packed* packed) {
+    UNROLL for (uint i = 0; i < depth * M * R; i++) {
+        device const uchar* row = (i / R % M > 0 ? w1 : w0) + ulong(min(i % R, w_rows - 1)) * row_bytes;
+        uint at = c + i / (M * R) * strands;
+        packed[i] = W::fetch(row, whole ? at : min(at, chunks - 1), n);
+    }
+}
+
+// add_chunks adds the products of a chunk of the rows that fetch_chunks has fetched to sums.
+template <typename W, uint N, typename X>
+inline void add_chunks(thread const typename W::Packed* packed, thread const X& x, uint n, uint c, thread float* sums) {
+    float inputs[16];
+    x.template load<W>(c, n, inputs);
+    UNROLL for (uint i = 0; i < N; i++) {
+        float weights[16];
+        W::unpack(packed[i], c, weights);
+        sums[i] = add_chunk(weights, inputs, sums[i]);
+    }
+}
+
+// row_products multiplies R rows of weights of each team, of a matrix at w0 and, with M = 2, of one
+// at w1, with a row of n activations: sums[m*R+r] is row r of matrix m times the row. The rows of
+// weights may differ between teams. If w_rows < R, the last one is repeated. The next chunks of a
+// lane are fetched before those that were fetched before are multiplied. There is no condition
+// between the products of these, so that a compiler can mix the instructions of several chunks.
+// The position of a chunk in its block is then known, too.
+template <typename W, uint M, uint R, typename X>
+inline void row_products(device const uchar* w0, device const uchar* w1, uint row_bytes, uint w_rows, thread const X& x, uint n, uint lane, thread float* sums) {
+    constexpr uint each = M * R, depth = each < 4 ? 4 / each : 1, together = depth * strands;
+    UNROLL for (uint i = 0; i < each; i++) sums[i] = 0;
+    uint chunks = (n + 15) / 16, whole = chunks / together * together, own = lane % strands, first = 0;
+    typename W::Packed packed[depth * each], next[depth * each];
+    if (whole > 0) {
+        fetch_chunks<W, M, R, depth, true>(w0, w1, row_bytes, w_rows, n, own, chunks, packed);
     } else {
+        fetch_chunks<W, M, R, depth, false>(w0, w1, row_bytes, w_rows, n, own, chunks, packed);
+    }
+    x.template prepare<W>(n);
+    for (; first < whole; first += together) {
+        uint ahead = first + together;
+        if (ahead < whole) {
+            fetch_chunks<W, M, R, depth, true>(w0, w1, row_bytes, w_rows, n, ahead + own, chunks, next);
+        } else if (ahead < chunks) {
+            fetch_chunks<W, M, R, depth, false>(w0, w1, row_bytes, w_rows, n, ahead + own, chunks, next);
+        }
+        UNROLL for (uint i = 0; i < depth; i++) add_chunks<W, each>(packed + i * each, x, n, first + i * strands + own, sums);
+        UNROLL for (uint i = 0; i < depth * each; i++) packed[i] = next[i];
+    }
+    UNROLL for (uint i = 0; i < depth; i++) {
+        uint c = first + i * strands + own;
+        if (c < chunks) add_chunks<W, each>(packed + i * each, x, n, c, sums);
+    }
+    strand_sums<each>(sums, lane);
+}
+
+// products multiplies R rows of weights of each team with N rows of activations, of which x_rows
+// are given: sums[r*N+j] is row r of the weights at w times row j. w and w_rows may differ between
+// teams. If w_rows < R or x_rows < N, the last row is repeated. A lane dequantises its chunks once
+// for all rows of activations.
+template <typename W, uint R, uint N>
+inline void products(device const uchar* w, uint row_bytes, uint w_rows, device const float* x, uint x_stride, uint x_rows, uint n, uint lane, thread float* sums) {
+    UNROLL for (uint i = 0; i < R * N; i++) sums[i] = 0;
+    uint chunks = (n + 15) / 16;
+    typename W::Packed packed[R], next[R];
+    fetch_chunks<W, 1, R, 1, false>(w, w, row_bytes, w_rows, n, lane % strands, chunks, packed);
+    for (uint c = lane % strands; c < chunks; c += strands) {
+        if (c + strands < chunks) fetch_chunks<W, 1, R, 1, true>(w, w, row_bytes, w_rows, n, c + strands, chunks, next);
         float weights[R][16];
         UNROLL for (uint r = 0; r < R; r++) W::unpack(packed[r], c, weights[r]);
         UNROLL for (uint j = 0; j < N; j++) {
             float inputs[16];
-            x.template load<W>(j, c, n, inputs);
+            load_inputs<W>(x + min(j, x_rows - 1) * x_stride, c, n, inputs);
             UNROLL for (uint r = 0; r < R; r++) sums[r * N + j] = add_chunk(weights[r], inputs, sums[r * N + j]);
         }
-    }
-}
-
-// products multiplies R rows of weights of each team with N rows of activations: sums[r*N+j] is row
-// r of the weights at w times row j of x. w and w_rows may differ between teams. A lane dequantises
-// its chunks once for all N rows. If w_rows < R, the last row of weights is repeated. If there are
-// fewer rows of weights than of activations, the weights are held in registers and the activations
-// are read row by row. Otherwise, the activations are held in registers and the weights are read
-// row by row. The next chunks are fetched before those that were fetched before are multiplied.
-template <typename W, uint R, uint N, typename X>
-inline void products(device const uchar* w, uint row_bytes, uint w_rows, thread const X& x, uint n, uint lane, thread float* sums) {
-    constexpr uint depth = N < 4 && R < 4 ? 4 / R : 1;  // chunks that are fetched at once
-    UNROLL for (uint i = 0; i < R * N; i++) sums[i] = 0;
-    uint chunks = (n + 15) / 16;
-    typename W::Packed packed[depth * R], next[depth * R];
-    UNROLL for (uint i = 0; i < depth * R; i++) packed[i] = W::fetch(w + ulong(min(i % R, w_rows - 1)) * row_bytes, min(lane % strands + i / R * strands, chunks - 1), n);
-    x.template prepare<W>(n);
-    for (uint c = lane % strands; c < chunks; c += depth * strands) {
-        uint ahead = c + depth * strands;
-        UNROLL for (uint i = 0; i < depth * R; i++) {
-            next[i] = packed[i];
-            if (ahead < chunks) next[i] = W::fetch(w + ulong(min(i % R, w_rows - 1)) * row_bytes, min(ahead + i / R * strands, chunks - 1), n);
-        }
-        UNROLL for (uint i = 0; i < depth; i++) {
-            if (c + i * strands < chunks) add_products<W, R, N>(packed + i * R, x, n, c + i * strands, sums);
-        }
-        UNROLL for (uint i = 0; i < depth * R; i++) packed[i] = next[i];
+        UNROLL for (uint r = 0; r < R; r++) packed[r] = next[r];
     }
     strand_sums<R * N>(sums, lane);
-}
-
-template <typename W, uint R, uint N>
-inline void products(device const uchar* w, uint row_bytes, uint w_rows, device const float* x, uint x_stride, uint x_rows, uint n, uint lane, thread float* sums) {
-    Rows rows = {x, x_stride, x_rows};
-    products<W, R, N>(w, row_bytes, w_rows, rows, n, lane, sums);
 }
 
 // add_staged adds the products of the chunks from first to end of R rows of weights at w, and of
