@@ -66,9 +66,9 @@ func (o *latents) queryCols() int {
 func (o *latents) portable(p *portable) {
 	p.locate(o.cache, o.layer)
 	gain := Binding{Buffer: o.kvGain.buffer}
-	dst, qGain := o.t, gain // bound, but not used without queries
+	dst, qGain, parts := o.t, gain, 1 // dst and qGain are bound, but not used without queries
 	if o.qGain != nil {
-		dst, qGain.Buffer = o.dst, o.qGain.buffer
+		dst, qGain.Buffer, parts = o.dst, o.qGain.buffer, 2
 	}
 	a := latentsArgs{
 		stride: uint32(o.t.Stride), dstStride: uint32(dst.Stride), q: uint32(o.queryCols()), latent: uint32(o.kvGain.in),
@@ -76,7 +76,7 @@ func (o *latents) portable(p *portable) {
 	}
 	groups := normGroups(max(o.kvGain.in, o.queryCols()))
 	in := p.stored(o.cache, o.layer)
-	record(p.step, "latents", o.cache.kernels.latents, grid{x: o.t.Rows, y: 1, simdgroups: groups, shared: 8 * groups}, &a,
+	record(p.step, "latents", o.cache.kernels.latents, grid{x: o.t.Rows, y: parts, simdgroups: groups, shared: 4 * groups}, &a,
 		into(o.t), qGain, gain, Binding{Buffer: o.rope.buffer}, in.slots, in.keys, into(dst))
 }
 

@@ -23,6 +23,5 @@ kernel void rms_norm(
     uint simdgroups [[simdgroups_per_threadgroup]]) {
     src += group.x * args.src_stride;
     dst += group.x * args.dst_stride;
-    float scale = rms_scale(src, args.cols, args.eps, shared, tid, lane, simdgroup, simdgroups);
-    scale_row(src, gain, dst, args.cols, scale, args.add != 0, tid, simdgroups * 32);
+    norm_row(src, gain, dst, args.cols, args.eps, args.add != 0, shared, tid, lane, simdgroup, simdgroups);
 }

@@ -95,8 +95,8 @@ struct LatentsArgs {
 };
 
 // latents processes a row [query | latent | key]: it writes the normalised query to dst, normalises
-// the latent and rotates the key in place, and stores latent and key. A threadgroup processes a
-// row.
+// the latent and rotates the key in place, and stores latent and key. A threadgroup processes the
+// query of a row, another one the rest. Grid: (rows, 1 or, with a query, 2).
 template <typename P>
 kernel void latents(
     device float* a [[buffer(0)]],
@@ -118,15 +118,12 @@ kernel void latents(
     device float* q = a + group.x * args.stride;
     device float* latent = q + args.q;
     device float* key = latent + args.latent;
-    if (args.q > 0) {
-        float scale = rms_scale(q, args.q, args.eps, shared, tid, lane, simdgroup, simdgroups);
-        scale_row(q, q_gain, dst + group.x * args.dst_stride, args.q, scale, false, tid, threads);
+    if (args.q > 0 && group.y == 0) {
+        norm_row(q, q_gain, dst + group.x * args.dst_stride, args.q, args.eps, false, shared, tid, lane, simdgroup, simdgroups);
+        return;
     }
-    // The norm of the latent uses other threadgroup memory than the norm of the query, which a
-    // simdgroup may still read.
-    float scale = rms_scale(latent, args.latent, args.eps, shared + simdgroups, tid, lane, simdgroup, simdgroups);
-    scale_row(latent, kv_gain, latent, args.latent, scale, false, tid, threads);
     rotate(key, key, table + at.position * args.dims, args.dims / 2, false, tid, threads);
+    norm_row(latent, kv_gain, latent, args.latent, args.eps, false, shared, tid, lane, simdgroup, simdgroups);
     threadgroup_barrier(mem_flags::mem_device);
     uint cols = args.latent + args.dims;
     if (simdgroup == 0) P::store(keys + ulong(page_row(at.slot, 0, 1, args.page_size)) * P::row_bytes(cols), latent, cols, lane);
