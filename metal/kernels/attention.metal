@@ -17,6 +17,76 @@ inline void add_scores(thread const float4 (&k)[4][2], threadgroup const float* 
     }
 }
 
+// Keys are four rows of keys.
+struct Keys {
+    device const uchar* row[4];
+};
+
+constant uint deep_keys = 3;  // how many times 32 dimensions of keys are fetched at once
+
+// fetch_keys fetches eight dimensions of four keys from dimension d on, and those 32 and 64 after
+// them.
+template <typename P>
+inline void fetch_keys(thread const Keys& keys, uint d, thread typename P::Four (&fetched)[deep_keys][4][2]) {
+    UNROLL for (uint t = 0; t < deep_keys; t++) {
+        UNROLL for (uint i = 0; i < 4; i++) {
+            UNROLL for (uint j = 0; j < 2; j++) {
+                uint at = d + 32 * t + 4 * j;
+                fetched[t][i][j] = P::fetch(keys.row[i], at, at + 4);
+            }
+        }
+    }
+}
+
+// add_keys adds the products of four keys and Q queries to scores: of eight dimensions from d on,
+// and of those every 32 after them, while there are three times 32. It fetches the next ones before
+// it multiplies. It returns the first dimension that it has left out.
+template <typename P, uint Q>
+inline uint add_keys(thread const Keys& keys, threadgroup const float* query, uint padded, uint dims, uint d, thread float (&scores)[Q][4]) {
+    constexpr uint last = 32 * (deep_keys - 1) + 8, step = 32 * deep_keys;
+    typename P::Four fetched[deep_keys][4][2], next[deep_keys][4][2];
+    if (d + last <= dims) fetch_keys<P>(keys, d, fetched);
+    for (; d + last <= dims; d += step) {
+        if (d + step + last <= dims) fetch_keys<P>(keys, d + step, next);
+        UNROLL for (uint t = 0; t < deep_keys; t++) {
+            float4 k[4][2];
+            UNROLL for (uint i = 0; i < 4; i++) {
+                UNROLL for (uint j = 0; j < 2; j++) {
+                    k[i][j] = P::values(fetched[t][i][j]);
+                    fetched[t][i][j] = next[t][i][j];
+                }
+            }
+            add_scores<Q>(k, query + d + 32 * t, padded, scores);
+        }
+    }
+    return d;
+}
+
+// add_values adds the weighted values of a split to the sums of one query head of four columns from
+// column on: those of the keys from key first on, which is a multiple of 32, to key end. by has the
+// factor of the sums before each block.
+template <typename P>
+inline void add_values(device const uchar* values, uint value_bytes, threadgroup const uint* rows, threadgroup const float* weights, threadgroup const float* by, uint column, uint first, uint end, thread float* sums) {
+    constexpr uint once = 16;  // how many keys' values are read at once
+    typename P::Four fetched[once], next[once];
+    UNROLL for (uint t = 0; t < once; t++) fetched[t] = P::fetch(values + ulong(rows[first + t]) * value_bytes, column, column + 4);
+    for (uint j = first; j < end; j += once) {
+        uint ahead = j + once < end ? j + once : j;
+        UNROLL for (uint t = 0; t < once; t++) next[t] = P::fetch(values + ulong(rows[ahead + t]) * value_bytes, column, column + 4);
+        float f = j % 32 == 0 ? by[j / 32] : 1.0f;
+        UNROLL for (uint i = 0; i < 4; i++) sums[i] *= f;
+        UNROLL for (uint t = 0; t < once; t += 4) {
+            float4 w = float4(*(threadgroup const float4*)(weights + j + t)), v[4];
+            UNROLL for (uint k = 0; k < 4; k++) v[k] = P::values(fetched[t + k]);
+            sums[0] = add_four(w, float4(v[0].x, v[1].x, v[2].x, v[3].x), sums[0]);
+            sums[1] = add_four(w, float4(v[0].y, v[1].y, v[2].y, v[3].y), sums[1]);
+            sums[2] = add_four(w, float4(v[0].z, v[1].z, v[2].z, v[3].z), sums[2]);
+            sums[3] = add_four(w, float4(v[0].w, v[1].w, v[2].w, v[3].w), sums[3]);
+        }
+        UNROLL for (uint t = 0; t < once; t++) fetched[t] = next[t];
+    }
+}
+
 // attention takes up to Q query heads of one key head at a time, and value heads of up to 512
 // values. Grid: (splits or 1, key heads · (their query heads / Q), rows).
 template <typename P, uint Q>
@@ -35,8 +105,8 @@ kernel void attention(
     uint tid [[thread_index_in_threadgroup]],
     uint lane [[thread_index_in_simdgroup]],
     uint simdgroup [[simdgroup_index_in_threadgroup]]) {
-    constexpr uint deep = Q == 1 ? 3 : Q == 2 ? 2 : 1;  // how many times 32 dimensions of keys are read at once
-    constexpr uint once = Q == 4 ? 8 : 16;              // how many keys' values are read at once
+    constexpr uint deep = Q == 2 ? 2 : 1;   // how many times 32 dimensions of keys are read at once
+    constexpr uint once = Q == 4 ? 8 : 16;  // how many keys' values are read at once
     device const Slot& at = slots[group.z];
     uint n = at.position + 1, low = first_of(args, n), per = args.heads / args.kv_heads, groups = (per + Q - 1) / Q;
     if (group.x * split_keys >= n || (args.splits > 0 && (group.x + 1) * split_keys <= low)) return;
@@ -58,13 +128,16 @@ kernel void attention(
         for (uint d = tid; d < args.key_dim; d += threads) query[h * padded + d] = q[min(h, heads - 1) * args.key_dim + d];
     }
 
-    // column is the first column of the values that a thread sums. The thread sums only for the
-    // heads h with h % together == turn.
-    uint together = args.value_dim <= 64 ? 4 : args.value_dim <= 128 ? 2 : 1, wide = threads / together;
-    uint turn = tid / wide, column = tid % wide;
-    float total[Q][2], m[Q], l[Q];
+    // column is the first column of the values that a thread sums; the next one is wide columns
+    // after it. The thread sums only for the heads h with h % together == turn. If there is one
+    // head, it sums four columns, and reads them at once if they are aligned.
+    constexpr uint columns = Q == 1 ? 4 : 2;
+    bool fours = Q == 1 && aligned_pages != 0;
+    uint together = args.value_dim <= 64 ? 4 : args.value_dim <= 128 ? 2 : 1, wide = fours ? 1 : threads / together;
+    uint turn = fours ? 0 : tid / wide, column = fours ? 4 * tid : tid % wide;
+    float total[Q][columns], m[Q], l[Q];
     UNROLL for (uint h = 0; h < Q; h++) {
-        total[h][0] = total[h][1] = 0;
+        UNROLL for (uint i = 0; i < columns; i++) total[h][i] = 0;
         m[h] = -INFINITY;
         l[h] = 0;
     }
@@ -80,19 +153,19 @@ kernel void attention(
         if (first < n && first + 32 > low) {
             // Lane i computes part i%4 of the scores of the keys i/4, i/4+8, i/4+16 and i/4+24.
             uint part = lane % 4;
-            device const uchar* key[4];
-            UNROLL for (uint i = 0; i < 4; i++) key[i] = keys + ulong(rows[32 * simdgroup + 8 * i + lane / 4]) * key_bytes;
+            Keys own;
+            UNROLL for (uint i = 0; i < 4; i++) own.row[i] = keys + ulong(rows[32 * simdgroup + 8 * i + lane / 4]) * key_bytes;
             float scores[Q][4];
             UNROLL for (uint h = 0; h < Q; h++) {
                 UNROLL for (uint i = 0; i < 4; i++) scores[h][i] = 0;
             }
-            uint d = 8 * part;
+            uint d = Q == 1 ? add_keys<P, Q>(own, query, padded, args.key_dim, 8 * part, scores) : 8 * part;
             for (; d + 32 * (deep - 1) + 8 <= args.key_dim; d += 32 * deep) {
                 float4 k[deep][4][2];  // all reads are issued before the first use
                 UNROLL for (uint t = 0; t < deep; t++) {
                     UNROLL for (uint i = 0; i < 4; i++) {
-                        k[t][i][0] = P::four(key[i], d + 32 * t);
-                        k[t][i][1] = P::four(key[i], d + 32 * t + 4);
+                        k[t][i][0] = P::four(own.row[i], d + 32 * t);
+                        k[t][i][1] = P::four(own.row[i], d + 32 * t + 4);
                     }
                 }
                 UNROLL for (uint t = 0; t < deep; t++) add_scores<Q>(k[t], query + d + 32 * t, padded, scores);
@@ -100,14 +173,14 @@ kernel void attention(
             for (; d + 8 <= args.key_dim; d += 32) {
                 float4 k[4][2];
                 UNROLL for (uint i = 0; i < 4; i++) {
-                    k[i][0] = P::four(key[i], d);
-                    k[i][1] = P::four(key[i], d + 4);
+                    k[i][0] = P::four(own.row[i], d);
+                    k[i][1] = P::four(own.row[i], d + 4);
                 }
                 add_scores<Q>(k, query + d, padded, scores);
             }
             for (; d < args.key_dim; d++) {
                 UNROLL for (uint i = 0; i < 4; i++) {
-                    float k = P::at(key[i], d);
+                    float k = P::at(own.row[i], d);
                     UNROLL for (uint h = 0; h < Q; h++) scores[h][i] = fma(k, query[h * padded + d], scores[h][i]);
                 }
             }
@@ -148,10 +221,13 @@ kernel void attention(
         }
         threadgroup_barrier(mem_flags::mem_threadgroup);
 
-        float sums[Q][2];
-        UNROLL for (uint h = 0; h < Q; h++) sums[h][0] = sums[h][1] = 0;
+        float sums[Q][columns];
+        UNROLL for (uint h = 0; h < Q; h++) {
+            UNROLL for (uint i = 0; i < columns; i++) sums[h][i] = 0;
+        }
         uint first_block = low > split ? (low - split) / 32 : 0;  // earlier blocks have no position to which the row attends
-        for (uint b = first_block; 32 * b < in_split; b++) {
+        if (fours && column < args.value_dim) add_values<P>(values, value_bytes, rows, weights, by, column, 32 * first_block, in_split, sums[0]);
+        for (uint b = first_block; !fours && 32 * b < in_split; b++) {
             UNROLL for (uint h = 0; h < Q; h++) {
                 float f = by[h * blocks + b];
                 sums[h][0] *= f;
@@ -193,13 +269,13 @@ kernel void attention(
                     part[0] = split_m;
                     part[1] = split_l;
                 }
-                UNROLL for (uint i = 0; i < 2; i++) {
+                UNROLL for (uint i = 0; i < columns; i++) {
                     uint d = column + i * wide;
                     if (d < args.value_dim) part[2 + d] = sums[h][i];
                 }
             } else {
                 float2 f = join(m[h], l[h], split_m, split_l);
-                UNROLL for (uint i = 0; i < 2; i++) total[h][i] = fma(total[h][i], f.x, sums[h][i] * f.y);
+                UNROLL for (uint i = 0; i < columns; i++) total[h][i] = fma(total[h][i], f.x, sums[h][i] * f.y);
             }
         }
     }
@@ -207,7 +283,7 @@ kernel void attention(
     dst += group.z * args.dst_stride + head * args.value_dim;
     UNROLL for (uint h = 0; h < Q; h++) {
         float f = sink_factor(args, sinks, head + min(h, heads - 1), m[h], l[h]);
-        UNROLL for (uint i = 0; i < 2; i++) {
+        UNROLL for (uint i = 0; i < columns; i++) {
             uint d = column + i * wide;
             if (h < heads && h % together == turn && d < args.value_dim) dst[h * args.value_dim + d] = total[h][i] * f / l[h];
         }
