@@ -25,6 +25,8 @@ type Model struct {
 	queue.Model
 	Workers int  `json:"workers"` // number of workers that serve the name
 	Paused  bool `json:"paused"`  // workers take none of its rows
+
+	loading string // name of a worker that loads the model for it; empty for none
 }
 
 // ReadBatch reads the progress of a batch. Rows whose deadline has passed are recorded as expired.
@@ -35,17 +37,13 @@ func ReadBatch(ctx context.Context, q *redisqueue.Queue, batch string) (b Batch,
 	if b.Status, err = q.Status(ctx, batch); err != nil {
 		return b, err
 	}
-	paused, err := q.Aliases(ctx)
+	serving, err := readServing(ctx, q)
 	if err != nil {
 		return b, err
 	}
 	b.Models = make([]Model, len(b.Status.Models))
 	for i, m := range b.Status.Models {
-		workers, err := q.Workers(ctx, m.Alias)
-		if err != nil {
-			return b, err
-		}
-		b.Models[i] = Model{m, workers, paused[m.Alias]}
+		b.Models[i] = Model{m, serving.count(m.Alias), serving.paused[m.Alias], serving.loading(m.Alias)}
 	}
 	b.Lost, err = q.Missing(ctx, b.Status)
 	return b, err
@@ -124,6 +122,8 @@ func (b *Batch) Write(w io.Writer) error {
 func (b *Batch) writeModels(t textfmt.Table) {
 	for _, m := range b.Models {
 		switch {
+		case m.Workers == 0 && m.loading != "":
+			t.Linef("workers", "none serves model name %q now; %s loads its model", m.Alias, m.loading)
 		case m.Workers == 0:
 			t.Linef("workers", "none serves model name %q now", m.Alias)
 		case len(b.Models) == 1:

@@ -21,21 +21,21 @@ func TestWhyRowsWait(t *testing.T) {
 	q := redisqueue.New(redistest.Start(t).Client)
 	_, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(`{"prompt":"Hi"}`+"\n"), enqueue.Options{Batch: "b", Alias: "glm"})
 	require.NoError(t, err)
-	check := func(warning, stall, status string) {
+	check := func(reason, status string) {
 		t.Helper()
 		var warnings []string
 		require.NoError(t, WarnOfWaiting(t.Context(), q, "glm", nil, func(text string) { warnings = append(warnings, text) }))
-		require.Equal(t, warning, strings.Join(warnings, "\n"))
-		reason, err := stalled(t.Context(), q, []string{"glm"})
+		require.Equal(t, []string{reason}, warnings)
+		stall, err := stalled(t.Context(), q, []string{"glm"})
 		require.NoError(t, err)
-		require.Equal(t, stall, reason)
+		require.Equal(t, reason, stall)
 		b, err := ReadBatch(t.Context(), q, "b")
 		require.NoError(t, err)
 		var text strings.Builder
 		require.NoError(t, b.Write(&text))
 		require.Regexp(t, status, text.String())
 	}
-	check(`no worker serves model name "glm": the rows wait for one`, `no worker serves model name "glm": waiting for one`,
+	check(`no worker serves model name "glm": the rows wait for one`,
 		`(?m)^workers +none serves model name "glm" now$`)
 
 	stop := q.ListLoading(t.Context(), queue.Worker{Name: "host:1", Loading: "glm"}, slog.New(slog.DiscardHandler))
@@ -44,12 +44,12 @@ func TestWhyRowsWait(t *testing.T) {
 		all, err := ReadWorkers(t.Context(), q)
 		return err == nil && len(all.List) == 1 && all.List[0].State == "loading"
 	}, time.Minute, time.Millisecond)
-	check(`worker host:1 loads the model for model name "glm": the rows wait for it`, `worker host:1 loads the model for model name "glm": waiting for it`,
-		`(?m)^rows +1: 0 answered, 0 failed, 0 running, 1 waiting$`)
+	check(`worker host:1 loads the model for model name "glm": the rows wait for it`,
+		`(?m)^workers +none serves model name "glm" now; host:1 loads its model$`)
 
 	_, err = q.Pause(t.Context(), "glm")
 	require.NoError(t, err)
-	check(`worker host:1 loads the model for model name "glm": the rows wait for it`, `model name "glm" is paused: the rows wait for "ingot resume glm"`,
+	check(`model name "glm" is paused: the rows wait for "ingot resume glm"`,
 		`(?m)^paused +no rows of model name "glm" are taken: ingot resume glm$`)
 
 	_, err = Aliases(t.Context(), q, "gml")

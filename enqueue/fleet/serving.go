@@ -17,30 +17,56 @@ import (
 // serving is what is known about the workers of a fleet at one time.
 type serving struct {
 	queue   *redisqueue.Queue
-	workers []queue.Worker
+	all     []queue.Worker  // also those that were lost in the last hour
+	workers []queue.Worker  // those with a recent heartbeat that were not declared lost
 	paused  map[string]bool // known model aliases; true for those whose rows no worker takes
 }
 
 func readServing(ctx context.Context, q *redisqueue.Queue) (s serving, err error) {
 	s.queue = q
-	if s.paused, err = q.Aliases(ctx); err == nil {
-		s.workers, err = q.Fleet(ctx)
+	if s.paused, err = q.Aliases(ctx); err != nil {
+		return s, err
+	}
+	s.all, err = q.Fleet(ctx)
+	for _, w := range s.all {
+		if w.Live() && !q.Silent(w) {
+			s.workers = append(s.workers, w)
+		}
 	}
 	return s, err
 }
 
-// serves reports whether a worker serves a model alias.
-func (s *serving) serves(alias string) bool {
-	return slices.ContainsFunc(s.workers, func(w queue.Worker) bool { return w.Live() && w.Serves(alias) && !s.queue.Silent(w) })
+// count returns the number of workers that serve a model alias.
+func (s *serving) count(alias string) (n int) {
+	for _, w := range s.workers {
+		if w.Serves(alias) {
+			n++
+		}
+	}
+	return n
 }
 
 // loading returns the name of a worker that loads the model for a model alias; empty for none.
 func (s *serving) loading(alias string) string {
-	i := slices.IndexFunc(s.workers, func(w queue.Worker) bool { return w.Live() && w.Loading == alias && !s.queue.Silent(w) })
+	i := slices.IndexFunc(s.workers, func(w queue.Worker) bool { return w.Loading == alias })
 	if i < 0 {
 		return ""
 	}
 	return textfmt.Printable(s.workers[i].Name)
+}
+
+// reason says why some rows of a model alias wait. It is empty if a worker takes them.
+func (s *serving) reason(alias, rows string) string {
+	loading := s.loading(alias)
+	switch {
+	case s.paused[alias]:
+		return fmt.Sprintf("model name %q is paused: %s wait for \"ingot resume %s\"", alias, rows, alias)
+	case s.count(alias) > 0:
+		return ""
+	case loading != "":
+		return fmt.Sprintf("worker %s loads the model for model name %q: %s wait for it", loading, alias, rows)
+	}
+	return fmt.Sprintf("no worker serves model name %q: %s wait for one", alias, rows)
 }
 
 // WarnOfWaiting calls warn for each of a batch's model names that no worker serves or that is
@@ -55,21 +81,18 @@ func WarnOfWaiting(ctx context.Context, q *redisqueue.Queue, alias string, model
 		models = map[string]int{alias: 0}
 	}
 	for _, name := range slices.Sorted(maps.Keys(models)) {
-		rows, serves, loading := "the rows", s.serves(name), s.loading(name)
+		rows := "the rows"
 		if len(models) > 1 {
 			rows = fmt.Sprintf("its rows (%d)", models[name])
 		}
-		switch {
-		case !serves && loading != "":
-			warn(fmt.Sprintf("worker %s loads the model for model name %q: %s wait for it", loading, name, rows))
-		case !serves && name != alias:
-			warn(fmt.Sprintf("no worker serves model name %q: %s wait for one. To send all rows to %q, cancel the batch and queue the file with --unknown-fields ignore",
-				name, rows, alias))
-		case !serves:
-			warn(fmt.Sprintf("no worker serves model name %q: %s wait for one", name, rows))
-		case s.paused[name]:
-			warn(fmt.Sprintf("model name %q is paused: %s wait for \"ingot resume %s\"", name, rows, name))
+		text := s.reason(name, rows)
+		if text == "" {
+			continue
 		}
+		if name != alias && !s.paused[name] && s.loading(name) == "" {
+			text += fmt.Sprintf(". To send all rows to %q, cancel the batch and queue the file with --unknown-fields ignore", alias)
+		}
+		warn(text)
 	}
 	return nil
 }
@@ -77,21 +100,21 @@ func WarnOfWaiting(ctx context.Context, q *redisqueue.Queue, alias string, model
 // ServesChats reports whether a worker that can answer a batch has a model with a chat template.
 // alias and models are as in WarnOfWaiting.
 func ServesChats(ctx context.Context, q *redisqueue.Queue, alias string, models map[string]int) bool {
-	fleet, err := q.Fleet(ctx)
-	return err == nil && slices.ContainsFunc(fleet, func(w queue.Worker) bool {
+	s, err := readServing(ctx, q)
+	return err == nil && slices.ContainsFunc(s.workers, func(w queue.Worker) bool {
 		serves := w.Serves(alias)
 		for name := range models {
 			serves = serves || w.Serves(name)
 		}
-		return w.Live() && w.Chat && serves
+		return w.Chat && serves
 	})
 }
 
 // NoTemplates reports whether workers serve an alias, and no model of theirs has a chat template.
 func NoTemplates(ctx context.Context, q *redisqueue.Queue, alias string) bool {
-	fleet, err := q.Fleet(ctx)
-	serving := slices.DeleteFunc(fleet, func(w queue.Worker) bool { return !w.Live() || !w.Serves(alias) })
-	return err == nil && len(serving) > 0 && !slices.ContainsFunc(serving, func(w queue.Worker) bool { return w.Chat })
+	s, err := readServing(ctx, q)
+	chat := slices.ContainsFunc(s.workers, func(w queue.Worker) bool { return w.Serves(alias) && w.Chat })
+	return err == nil && s.count(alias) > 0 && !chat
 }
 
 // Aliases returns all known model aliases or, if one is given, only this one. It is an error if the

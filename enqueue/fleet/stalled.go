@@ -50,15 +50,8 @@ func stalled(ctx context.Context, q *redisqueue.Queue, aliases []string) (string
 	}
 	var reasons []string
 	for _, alias := range aliases {
-		loading := s.loading(alias)
-		switch {
-		case s.paused[alias]:
-			reasons = append(reasons, fmt.Sprintf("model name %q is paused: the rows wait for \"ingot resume %s\"", alias, alias))
-		case s.serves(alias):
-		case loading != "":
-			reasons = append(reasons, fmt.Sprintf("worker %s loads the model for model name %q: waiting for it", loading, alias))
-		default:
-			reasons = append(reasons, fmt.Sprintf("no worker serves model name %q: waiting for one", alias))
+		if text := s.reason(alias, "the rows"); text != "" {
+			reasons = append(reasons, text)
 		}
 	}
 	return strings.Join(reasons, "\n"), nil

@@ -32,8 +32,8 @@ func ReadWorkers(ctx context.Context, q *redisqueue.Queue) (Workers, error) {
 	if err != nil {
 		return Workers{}, err
 	}
-	all := Workers{List: make([]Worker, len(s.workers))}
-	for i, w := range s.workers {
+	all := Workers{List: make([]Worker, len(s.all))}
+	for i, w := range s.all {
 		all.List[i] = s.worker(w)
 	}
 	for name, paused := range s.paused {
