@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"math"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -14,6 +16,8 @@ const (
 	maxForwarded = 1000
 	// archiveInterval is the time between two searches for archived jobs.
 	archiveInterval = time.Minute
+	// archivePage is the number of archived tasks that are read at a time.
+	archivePage = 100
 )
 
 // forward returns rows of a model alias to their queues when their retry is due, or when they were
@@ -56,18 +60,11 @@ func longerKey(queue string) string { return "ingot:{" + queue + "}:longer" }
 // drops the queued job if its row needs no answer. Tasks that are not jobs stay archived.
 func (q *Queue) unarchive(ctx context.Context, alias string, log *slog.Logger) error {
 	for _, queue := range queuesOf(alias) {
-		archived, err := q.rdb.ZRange(ctx, asynqKey(queue, "archived"), 0, -1).Result()
+		archived, err := q.archivedJobs(ctx, queue)
 		if err != nil {
 			return failure(err, "list archived jobs of queue %s", queue)
 		}
 		for _, id := range archived {
-			message, err := q.rdb.HGet(ctx, taskKey(queue, id), "msg").Result()
-			if err != nil && !isNil(err) {
-				return failure(err, "read archived task %s", id)
-			}
-			if _, err := jobOf(id, message); err != nil {
-				continue
-			}
 			if err := q.inspector.RunTask(queue, id); err != nil {
 				log.Debug("could not queue an archived job again: another worker may have done so", "task", id, "error", err)
 			} else {
@@ -76,4 +73,29 @@ func (q *Queue) unarchive(ctx context.Context, alias string, log *slog.Logger) e
 		}
 	}
 	return nil
+}
+
+// archivedJobs returns the ids of a queue's archived jobs.
+func (q *Queue) archivedJobs(ctx context.Context, queue string) (ids []string, err error) {
+	for first := int64(0); ; first += archivePage {
+		page, err := q.rdb.ZRange(ctx, asynqKey(queue, "archived"), first, first+archivePage-1).Result()
+		if err != nil || len(page) == 0 {
+			return ids, err
+		}
+		messages := make([]*redis.StringCmd, len(page))
+		_, err = q.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, id := range page {
+				messages[i] = p.HGet(ctx, taskKey(queue, id), "msg")
+			}
+			return nil
+		})
+		if err != nil && !isNil(err) {
+			return ids, err
+		}
+		for i, id := range page {
+			if _, err := jobOf(id, messages[i].Val()); err == nil {
+				ids = append(ids, id)
+			}
+		}
+	}
 }
