@@ -22,9 +22,12 @@ type Field struct {
 	// strict makes a name that differs in only one or two characters an error even if unknown
 	// fields are ignored.
 	strict bool
-	form   bool               // the field gives the form of the answer
-	into   func(*Request) any // *float64, *int, *bool or *string that gets the value; nil if read is set
-	read   func(*Request, *object, *Field)
+	form   bool // the field gives the form of the answer
+	// sampling is set for the fields that the settings of a model's makers replace together: a
+	// request that sets one of them gets the fixed defaults for the others.
+	sampling bool
+	into     func(*Request) any // *float64, *int, *bool or *string that gets the value; nil if read is set
+	read     func(*Request, *object, *Field)
 }
 
 // Kind is the type of a field's values.
@@ -63,21 +66,21 @@ var fields = []*Field{
 	},
 	{
 		Name: "temperature", Kind: Number, High: 2, Default: 1, Help: "0 to 2; 0 always takes the most probable token", strict: true,
-		into: func(r *Request) any { return &r.settings.Sampling.Temperature },
+		sampling: true, into: func(r *Request) any { return &r.settings.Sampling.Temperature },
 	},
 	{
 		Name: "top_p", Kind: Number, High: 1, Default: 1,
-		Help: "sample from the most probable tokens whose probabilities add up to this, 0 to 1",
-		into: func(r *Request) any { return &r.settings.Sampling.TopP },
+		Help:     "sample from the most probable tokens whose probabilities add up to this, 0 to 1",
+		sampling: true, into: func(r *Request) any { return &r.settings.Sampling.TopP },
 	},
 	{
 		Name: "top_k", Kind: Integer, Low: -1, High: NoLimit, Help: "sample from this number of the most probable tokens",
-		into: func(r *Request) any { return &r.settings.Sampling.TopK },
+		sampling: true, into: func(r *Request) any { return &r.settings.Sampling.TopK },
 	},
 	{
 		Name: "min_p", Kind: Number, High: 1,
-		Help: "sample from tokens with at least this share of the most probable token's probability, 0 to 1",
-		into: func(r *Request) any { return &r.settings.Sampling.MinP },
+		Help:     "sample from tokens with at least this share of the most probable token's probability, 0 to 1",
+		sampling: true, into: func(r *Request) any { return &r.settings.Sampling.MinP },
 	},
 	{
 		Name: "n", Kind: Integer, Low: 1, High: 128, Default: 1, Help: "answers per row",
@@ -100,16 +103,16 @@ var fields = []*Field{
 	},
 	{
 		Name: "presence_penalty", Kind: Number, Low: -2, High: 2, Help: "-2 to 2", strict: true,
-		into: func(r *Request) any { return &r.settings.Sampling.PresencePenalty },
+		sampling: true, into: func(r *Request) any { return &r.settings.Sampling.PresencePenalty },
 	},
 	{
 		Name: "frequency_penalty", Kind: Number, Low: -2, High: 2, Help: "-2 to 2", strict: true,
-		into: func(r *Request) any { return &r.settings.Sampling.FrequencyPenalty },
+		sampling: true, into: func(r *Request) any { return &r.settings.Sampling.FrequencyPenalty },
 	},
 	{
 		Name: "repetition_penalty", Kind: Number, Above: true, High: 100, Default: 1, Aliases: []string{"repeat_penalty"},
 		Help: "1 for no penalty", strict: true,
-		into: func(r *Request) any { return &r.settings.Sampling.RepetitionPenalty },
+		sampling: true, into: func(r *Request) any { return &r.settings.Sampling.RepetitionPenalty },
 	},
 	{Name: "logit_bias", Kind: Object, Help: `such as {"50": -100}`, strict: true, read: (*Request).readLogitBias},
 	{

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -44,4 +45,27 @@ func TestRecommend(t *testing.T) {
 	require.False(t, r.Recommend(generation.Recommended{}))
 	require.False(t, r.Recommend(generation.Recommended{Sampling: generation.Sampling{Temperature: 1, TopP: 1}, Source: "card"}))
 	require.Equal(t, 1.0, r.Generation(0, 0, time.Time{}).Sampling.Temperature)
+}
+
+// Every field that sets a number of Sampling is one of those that are recommended together.
+func TestSamplingFields(t *testing.T) {
+	t.Parallel()
+	var r Request
+	of := reflect.ValueOf(&r.settings.Sampling).Elem()
+	inside := map[any]string{}
+	for i := range of.NumField() {
+		inside[of.Field(i).Addr().Interface()] = of.Type().Field(i).Name
+	}
+	count := 0
+	for _, f := range fields {
+		if f.into == nil {
+			continue
+		}
+		name, ok := inside[f.into(&r)]
+		require.Equal(t, ok, f.sampling, "%s sets %q", f.Name, name)
+		if ok {
+			count++
+		}
+	}
+	require.Positive(t, count)
 }

@@ -70,7 +70,7 @@ func parseRequest(e Endpoint, body []byte, live bool) (*Request, error) {
 		}
 	}
 	r.finish(o)
-	r.sampling = slices.ContainsFunc(samplingFields, o.has)
+	r.sampling = slices.ContainsFunc(fields, func(f *Field) bool { return f.sampling && o.has(f.Name) })
 	if live {
 		r.readStream(o)
 	}
