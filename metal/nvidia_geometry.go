@@ -80,6 +80,19 @@ func fetched(groups, columns, early, reads int) algorithm {
 	return algorithm{name: "Fetched", arguments: [4]int{groups, columns / columnRows, early, reads}}
 }
 
+// fetchedStrands returns FetchedStrands for weights of a type, or Fetched if the type has scales
+// that take few instructions.
+func fetchedStrands(t gguf.Type, groups, columns, early, reads int) algorithm {
+	a := fetched(groups, columns, early, reads)
+	if t == gguf.TypeQ4K || t == gguf.TypeQ5K {
+		a.name = "FetchedStrands"
+	}
+	return a
+}
+
+// fetches reports whether the algorithm fetches whole groups of weights.
+func (a algorithm) fetches() bool { return a.name == "Fetched" || a.name == "FetchedStrands" }
+
 // groups and columns return the numbers of a team.
 func (a algorithm) groups() int {
 	switch a.name {
@@ -96,7 +109,7 @@ func (a algorithm) columns() int {
 	switch a.name {
 	case "Tile":
 		return a.arguments[1] * columnRows * a.arguments[3]
-	case "Tensor", "Staged", "Fetched":
+	case "Tensor", "Staged", "Fetched", "FetchedStrands":
 		return a.arguments[1] * columnRows
 	case "Warpgroups", "GatedWarpgroups", "Bulk", "GatedBulk":
 		return a.arguments[0] * columnRows
@@ -111,7 +124,7 @@ func (a algorithm) warps() int {
 		return a.arguments[2] * a.arguments[3]
 	case "Staged":
 		return strands * a.arguments[2]
-	case "Fetched":
+	case "Fetched", "FetchedStrands":
 		return strands
 	case "Warpgroups", "GatedWarpgroups", "Bulk", "GatedBulk":
 		return 4 * a.arguments[1]
@@ -232,7 +245,7 @@ func packedGeometry(t gguf.Type, hopper bool) map[string]packedKernel {
 	maps.Copy(all, tiles)
 	if hopper && partsOf(t) == 1 {
 		maps.Copy(all, bulkGeometry(t))
-		maps.Copy(all, fetchedGeometry())
+		maps.Copy(all, fetchedGeometry(t))
 	}
 	return all
 }
@@ -241,16 +254,16 @@ func packedGeometry(t gguf.Type, hopper bool) map[string]packedKernel {
 // twice as many rows of weights: with fewer rows, there would be few threadgroups.
 const minTallRows = 33
 
-// fetchedGeometry returns the kernels that copy whole groups of weights in bulk, for up to 16
-// columns.
-func fetchedGeometry() map[string]packedKernel {
+// fetchedGeometry returns the kernels that copy whole groups of weights of a type in bulk, for up
+// to 16 columns.
+func fetchedGeometry(t gguf.Type) map[string]packedKernel {
 	return map[string]packedKernel{
 		"fetched_product_8":      {template: "PRODUCT", algorithm: fetched(1, 8, 1, 4), teams: 1, resident: 4},
 		"fetched_product_16":     {template: "PRODUCT", algorithm: fetched(1, 16, 1, 4), teams: 1, resident: 3},
 		"fetched_gated_8":        {template: "GATED", algorithm: fetched(2, 8, 0, 4), teams: 1, resident: 4},
 		"fetched_gated_16":       {template: "GATED", algorithm: fetched(2, 16, 0, 2), teams: 1, resident: 3},
-		"fetched_experts_8":      {template: "GATED_EXPERTS", algorithm: fetched(2, 8, 0, 4), teams: 1, resident: 4},
-		"fetched_experts_8_tall": {template: "GATED_EXPERTS", algorithm: fetched(4, 8, 0, 4), teams: 1, resident: 3, from: minTallRows},
+		"fetched_experts_8":      {template: "GATED_EXPERTS", algorithm: fetchedStrands(t, 2, 8, 0, 4), teams: 1, resident: 4},
+		"fetched_experts_8_tall": {template: "GATED_EXPERTS", algorithm: fetchedStrands(t, 4, 8, 0, 4), teams: 1, resident: 3, from: minTallRows},
 		"fetched_down_8_tall":    {template: "EXPERTS_DOWN", algorithm: fetched(8, 8, 0, 2), teams: 1, resident: 3, from: minTallRows},
 		"fetched_down_8":         {template: "EXPERTS_DOWN", algorithm: fetched(4, 8, 0, 2), teams: 1, resident: 4},
 		"fetched_down_8_short":   {template: "EXPERTS_DOWN", algorithm: fetched(2, 8, 0, 3), teams: 1, resident: 4}, // for long rows

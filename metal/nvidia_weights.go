@@ -69,7 +69,7 @@ const maxFetched, maxTall = 54 << 10, 74 << 10
 // memory returns the threadgroup memory for products with a weight and, unless it is nil, another
 // one. Fetched has the weights there, and then the sums of the strands.
 func (k packedKernel) memory(w, other *weight) int {
-	if k.algorithm.name != "Fetched" {
+	if !k.algorithm.fetches() {
 		return k.algorithm.memory()
 	}
 	bytes := groupBytes(w)

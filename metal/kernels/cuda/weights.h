@@ -356,15 +356,26 @@ struct Lane {
         W::values(q, a);
         if constexpr (W::scaled != 0) {
             Scales s = W::scales(k, 0);
-            UNROLL for (uint half = 0; half < 2; half++) {
-                if (half == 1 && W::halves) s = W::scales(k, 1);
-                UNROLL for (uint row = 0; row < 2; row++) {
-                    uint d = row == 0 ? both_low(s.d) : both_high(s.d);
-                    uint m = !W::minimum ? no_addend : row == 0 ? both_low(s.m) : both_high(s.m);
-                    a[4 * half + row] = scale_halves(a[4 * half + row], d, m);
-                    a[4 * half + row + 2] = scale_halves(a[4 * half + row + 2], d, m);
-                }
-            }
+            scale(a, s);
+            if constexpr (W::halves != 0) s = W::scales(k, 1);
+            scale(a + 4, s);
         }
+    }
+
+    // scale multiplies the integers of 16 columns by scales, and adds minimums.
+    static __device__ void scale(uint* a, Scales s) {
+        UNROLL for (uint row = 0; row < 2; row++) {
+            uint d = row == 0 ? both_low(s.d) : both_high(s.d);
+            uint m = !W::minimum ? no_addend : row == 0 ? both_low(s.m) : both_high(s.m);
+            a[row] = scale_halves(a[row], d, m);
+            a[row + 2] = scale_halves(a[row + 2], d, m);
+        }
+    }
+
+    // read_scales returns the scales of a block of one scale per row.
+    static __device__ Scales read_scales(const uchar* super, const uchar* block, uint lane) {
+        typename W::Raw k;
+        W::load_scales(block, super, lane / 4, k);
+        return W::scales(k, 0);
     }
 };
