@@ -25,7 +25,7 @@ var kernelArguments = map[string]any{
 
 	"activations.h LatentArgs": latentArgs{}, "activations.h LatentsArgs": nvidiaLatentsArgs{}, "activations.h NormArgs": normArgs{},
 	"activations.h ChainArgs": chainArgs{}, "activations.h GateArgs": gateRowsArgs{},
-	"activations.h QuantiseArgs": quantiseArgs{}, "activations.h RotateArgs": rotateArgs{}, "attend.h AttentionArgs": nvidiaAttentionArgs{},
+	"split.h BalancedArgs": balancedArgs{}, "activations.h QuantiseArgs": quantiseArgs{}, "activations.h RotateArgs": rotateArgs{}, "attend.h AttentionArgs": nvidiaAttentionArgs{},
 	"choose.h RouteArgs": nvidiaRouteArgs{}, "choose.cu RowRouteArgs": rowRouteArgs{}, "choose.cu NormRouteArgs": normRouteArgs{}, "store.cu RopeStoreArgs": ropeStoreArgs{},
 	"recurrence.cu ConvolveArgs": convolveStepArgs{}, "recurrence.cu DeltaArgs": deltaArgs{}, "recurrence.cu HeadNormArgs": headNormArgs{},
 	"experts.h ExpertsArgs": packedExpertsArgs{}, "experts.h GroupArgs": choicesArgs{}, "experts.h RowExpertsArgs": rowExpertsArgs{},

@@ -94,7 +94,7 @@ func newNvidia(b *Backend, general *portable, mode Mode, geometry Geometry) (*nv
 	if err := b.reserve(nvidiaScratch); err != nil {
 		return nil, err
 	}
-	if err := n.counters.grow(b, 4*maxSplitTiles, "allocate the counters of split products"); err != nil {
+	if err := n.counters.grow(b, 4*(maxSplitTiles+balancedThreadgroups), "allocate the counters of split products"); err != nil {
 		return nil, err
 	}
 	if err := n.allocate(b); err != nil {

@@ -94,6 +94,33 @@ func TestBulkProducts(t *testing.T) {
 	}
 }
 
+// TestBalancedProduct compares the bits of products whose strands are divided evenly with those of
+// the kernels for fewer rows. Threadgroups begin in each strand of a tile.
+func TestBalancedProduct(t *testing.T) {
+	t.Parallel()
+	be, log := openHopper(t, metal.Options{})
+	const in, out, other, rows = 2048, 8401, 150, 130
+	o := &operations{t, be, rand.New(rand.NewPCG(in, out))}
+	o.weight(gguf.TypeQ4K, 256, 2048, 4) // for which there is scratch memory
+	w, v := o.weight(gguf.TypeQ4K, in, out), o.weight(gguf.TypeQ4K, in, other)
+	x, dst := o.values(rows, in), o.buffer(rows, out+other)
+	op := func(s compute.Step, dst, x compute.Tensor) {
+		s.MatMul(dst, x, w, v)
+		s.MatMulAdd(dst.Slice(0, out), x, w)
+	}
+	log.ran = nil
+	together := o.bits(dst, 0, func(s compute.Step) { op(s, dst, x) })
+	require.Contains(t, log.ran, "balanced_product")
+	apart := o.bits(dst, 0, func(s compute.Step) {
+		for first := 0; first < rows; first += 32 {
+			end := min(first+32, rows)
+			op(s, dst.Span(first, end), x.Span(first, end))
+		}
+	})
+	require.NotContains(t, log.ran[len(log.ran)-10:], "balanced_product")
+	require.Equal(t, apart, together)
+}
+
 // hopperRecord is a recordOnly with Hopper's kernels.
 type hopperRecord struct{ recordOnly }
 
@@ -127,6 +154,10 @@ func TestHopperProductsByWork(t *testing.T) {
 		{1024, 9216, 256, "product_tile_short", "gated_product_tile"},
 		{1024, 12352, 256, "product_tile", "gated_product_tile"},
 		{1024, 17408, 256, "product_tile", "gated_product_tile"},
+		{2048, 8192, 256, "product_tile", "gated_product_tile"},
+		{2048, 9216, 256, "balanced_product", "gated_product_tile"},
+		{2048, 12352, 256, "balanced_product", "gated_product_tile"},
+		{2048, 17408, 256, "product_tile", "gated_product_tile"},
 	} {
 		d := &hopperRecord{}
 		be, err := metal.New(d, metal.Options{})

@@ -236,6 +236,7 @@ func packedGeometry(t gguf.Type, hopper bool) map[string]packedKernel {
 		gated, product := gatedWarpgroups(128, 4), warpgroups(128, 2, 4)
 		tiles = map[string]packedKernel{
 			"product_tile":       {template: "PRODUCT", algorithm: product, teams: 1, resident: 1, from: 65, busy: 88, wave: 132, waves: 2},
+			"balanced_product":   {template: "BALANCED_PRODUCT", algorithm: product, teams: 1, resident: 1},
 			"product_tile_short": {template: "PRODUCT", algorithm: warpgroups(64, 1, 4), teams: 1, resident: 3, from: minTileRows, busy: 256},
 			"gated_product_tile": {template: "GATED", algorithm: gated, teams: 1, resident: 1, from: 65, busy: 88},
 			"gated_experts_128":  {template: "GATED_EXPERTS", algorithm: gated, teams: 1, resident: 1},

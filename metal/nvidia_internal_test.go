@@ -18,7 +18,7 @@ func TestPackedGeometry(t *testing.T) {
 	src, err := weightsSource(gguf.TypeQ40, true)
 	require.NoError(t, err)
 	var names []string
-	for _, m := range regexp.MustCompile(`(?m)^(?:PRODUCT|SPLIT_PRODUCT|ROW_PRODUCT|GATED|ROW_GATED|GATED_EXPERTS|ROW_GATED_EXPERTS|EXPERTS_DOWN|ROW_EXPERTS)\((\w+), `).FindAllStringSubmatch(src.Text, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^(?:PRODUCT|SPLIT_PRODUCT|BALANCED_PRODUCT|ROW_PRODUCT|GATED|ROW_GATED|GATED_EXPERTS|ROW_GATED_EXPERTS|EXPERTS_DOWN|ROW_EXPERTS)\((\w+), `).FindAllStringSubmatch(src.Text, -1) {
 		names = append(names, m[1])
 	}
 	var known []string

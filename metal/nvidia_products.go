@@ -99,6 +99,10 @@ func (n *nvidia) quantisedProduct(name string, dst compute.Tensor, q quantised, 
 	k = n.fetches(w.packed.fetchedProduct, k, dst.Rows, dst.Rows, &w.weight, nil)
 	if tile, ok := n.tileFor(ProductTile, w.packed.productTiles, ws, dst.Rows); ok {
 		k = tile
+		if n.balances(k, w.packed.balanced, ws, dst, q.x) {
+			n.balancedProduct(name, w.packed.balanced, dst, ws, a)
+			return
+		}
 	}
 	a.columnTiles = uint32(k.tiles(dst.Rows))
 	bound, out, groups := bindProducts(ws, k.groups)

@@ -39,6 +39,7 @@ type packedKernels struct {
 	small                                     packedKernel
 	productTiles, gatedTiles                  []packedKernel // for many columns; by rows, descending
 	splits                                    []packedKernel // by rows, ascending
+	balanced                                  packedKernel   // for some more tiles than run at the same time, if the GPU can
 	// The kernels that copy whole groups of weights, if the GPU can; by columns, ascending.
 	fetchedProduct, fetchedGated, fetchedExperts, fetchedDown []packedKernel
 	// row, shortRow, rowGatedProduct and rowExperts take one row of activations and quantise it
@@ -244,6 +245,7 @@ func (n *nvidia) packedKernels(t gguf.Type) (*packedKernels, error) {
 		rowGated: kernel("row_gated_experts"), rowExperts: kernel("row_experts_add"), rowExpertsFew: kernel("row_experts_few"),
 	}
 	if n.hopper {
+		k.balanced = kernel("balanced_product")
 		k.gatedExperts = append(k.gatedExperts, kernel("gated_experts_128"))
 		k.expertsDown = append(k.expertsDown, kernel("experts_down_128"))
 	}

@@ -41,22 +41,30 @@ struct Warpgroups {
 
     template <class Group, class RowOf>
     __device__ void multiply(Group group, const uchar* x, uint blocks, uint warp, uint lane, RowOf row, float (&sums)[values]) {
+        UNROLL for (uint i = 0; i < values; i++) sums[i] = 0;
+        multiply_strands(group, x, blocks, 0, strands, warp, lane, row, sums);
+    }
+
+    // multiply_strands adds the strands from first_strand to last_strand-1 to sums.
+    template <class Group, class RowOf>
+    __device__ void multiply_strands(Group group, const uchar* x, uint all, uint first_strand, uint last_strand, uint warp, uint lane, RowOf row, float (&sums)[values]) {
         extern __shared__ uint4 shared[];
         Stage* staging = (Stage*)shared;
+        uint begin = strand_begin(first_strand, all), blocks = strand_begin(last_strand, all);
         w = computed_once(group(warp));
         UNROLL for (uint i = 0; i < parts; i++) {
             uint part = threadIdx.x + i * threads, r = row(part / 4);
-            own[i] = computed_once(x + ulong(r / 8) * blocks * column_bytes + 16 * (r % 8 * 4 + part % 4));
+            own[i] = computed_once(x + ulong(r / 8) * all * column_bytes + 16 * (r % 8 * 4 + part % 4));
         }
-        UNROLL for (uint i = 0; i < values; i++) strand[i] = sums[i] = 0;
-        read_stage(0, blocks);
-        read_weights(packed[0], 0, blocks, lane);
+        UNROLL for (uint i = 0; i < values; i++) strand[i] = 0;
+        read_stage(begin, blocks);
+        read_weights(packed[0], begin, blocks, lane);
         write_stage(staging[0], warp, lane);
-        read_stage(U, blocks);
-        uint a[2][8], zero = blocks >> 31; // the weights of this block and of the next
+        read_stage(begin + U, blocks);
+        uint a[2][8], zero = all >> 31; // the weights of this block and of the next
         unpack(packed[0][0], a[0], zero);
-        uint end = strand_begin(1, blocks), next_strand = 2, slot = 0;
-        for (uint two = 0; two < blocks; two += 2 * U) {
+        uint end = strand_begin(first_strand + 1, all), next_strand = first_strand + 2, slot = 0;
+        for (uint two = begin; two < blocks; two += 2 * U) {
             UNROLL for (uint s = 0; s < 2; s++) {
                 uint first = two + s * U, following = slot == stages - 1 ? 0 : slot + 1;
                 if (first >= blocks) break;
@@ -68,7 +76,7 @@ struct Warpgroups {
                         wait_for_tensor_cores<0>();
                         while (b >= end) {
                             UNROLL for (uint i = 0; i < values; i++) sums[i] += strand[i], strand[i] = 0;
-                            end = strand_begin(next_strand++, blocks);
+                            end = strand_begin(next_strand++, all);
                         }
                     }
                     multiply_columns<T>(strand, a[u % 2], staging[slot].x[u]);

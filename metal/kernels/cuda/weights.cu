@@ -20,6 +20,11 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
                                                             float4* parts, uint* counters, ProductArgs args) { \
         split_product<WEIGHT, A>(w0, w1, w2, w3, x, dst, parts, counters, args); \
     }
+#define BALANCED_PRODUCT(name, A, teams, min_blocks) \
+    extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* w3, const uchar* x, float* dst, \
+                                                            float4* parts, uint* finished, BalancedArgs args) { \
+        balanced_product<WEIGHT, A>(w0, w1, w2, w3, x, dst, parts, finished, args); \
+    }
 #define GATED(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* x, float* dst, uchar* packed, GatedArgs args) { \
         gated_product<WEIGHT, A, teams>(gate, up, x, dst, packed, args); \
