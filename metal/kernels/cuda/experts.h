@@ -24,48 +24,63 @@ struct ExpertTile {
 
 // group_choices sorts the choices by expert and row and divides them into tiles. A threadgroup
 // takes an expert; the last threadgroup takes the shared experts. Each threadgroup counts the
-// choices of all experts to find its place in the list. Shared memory has experts+1 integers. Grid:
-// experts+1.
+// choices of all experts to find its place in the list, and each of its threads takes neighbouring
+// choices. Shared memory has experts+1 integers. Grid: experts+1.
 extern "C" __global__ void __launch_bounds__(256) group_choices(const float* routing, uint* choices, ExpertTile* tiles, GroupArgs args) {
+    enum { at_once = 8 };
     extern __shared__ uint counts[];
-    __shared__ uint before[8], place[2];
-    wait_for_previous();
+    __shared__ uint before[8];
     uint tid = threadIdx.x, lane = tid % 32, warp = tid / 32, e = blockIdx.x, all = args.rows * args.used;
-    auto expert = [&](uint i) { return uint(routing[ulong(i / args.used) * args.routing_stride + i % args.used]); };
-    for (uint i = tid; i <= args.experts; i += blockDim.x) counts[i] = i < args.experts ? 0 : (args.slots - args.used) * args.rows;
-    __syncthreads();
-    for (uint i = tid; i < all; i += blockDim.x) atomicAdd(&counts[expert(i)], 1u);
-    __syncthreads();
-    if (warp == 0) {
-        uint at = 0, tile = 0;
-        for (uint i = lane; i < e; i += 32) {
-            at += counts[i];
-            tile += (counts[i] + args.tile - 1) / args.tile;
+    uint each = (all + blockDim.x - 1) / blockDim.x, first = min(tid * each, all), end = min(first + each, all);
+    // for_own calls use(expert, choice) for the thread's choices.
+    auto for_own = [&](auto use) {
+        uint row = first / args.used, k = first % args.used;
+        for (uint i = first; i < end; i += at_once) {
+            uint experts[at_once], own[at_once];
+            UNROLL for (uint j = 0; j < at_once; j++) {
+                if (i + j >= end) break;
+                experts[j] = uint(routing[ulong(row) * args.routing_stride + k]), own[j] = row * args.slots + k;
+                if (++k == args.used) k = 0, row++;
+            }
+            UNROLL for (uint j = 0; j < at_once; j++) {
+                if (i + j < end) use(experts[j], own[j]);
+            }
         }
-        at = __reduce_add_sync(~0u, at);
-        tile = __reduce_add_sync(~0u, tile);
-        if (lane == 0) place[0] = at, place[1] = tile;
-    }
+    };
+    for (uint i = tid; i <= args.experts; i += blockDim.x) counts[i] = i < args.experts ? 0 : (args.slots - args.used) * args.rows;
+    wait_for_previous();
     __syncthreads();
-    uint at = place[0], tile = place[1], count = counts[e];
+    uint own = 0; // choices of expert e
+    for_own([&](uint expert, uint) {
+        atomicAdd(&counts[expert], 1u);
+        if (expert == e) own++;
+    });
+    uint upto = own; // of this lane and of those before
+    UNROLL for (uint m = 1; m < 32; m *= 2) {
+        uint v = __shfl_up_sync(~0u, upto, m);
+        if (lane >= m) upto += v;
+    }
+    if (lane == 31) before[warp] = upto;
+    __syncthreads();
+    uint at = 0, tile = 0, count = counts[e];
+    for (uint i = lane; i < e; i += 32) {
+        at += counts[i];
+        tile += (counts[i] + args.tile - 1) / args.tile;
+    }
+    at = __reduce_add_sync(~0u, at);
+    tile = __reduce_add_sync(~0u, tile);
     for (uint i = tid; args.tile * i < count; i += blockDim.x) tiles[tile + i] = {e, at + args.tile * i, min(count - args.tile * i, args.tile)};
     if (e == args.experts) { // this threadgroup also marks the rest of the tiles as unused
         for (uint i = tile + (count + args.tile - 1) / args.tile + tid; i < args.tiles; i += blockDim.x) tiles[i].count = 0;
         for (uint i = tid; i < count; i += blockDim.x) choices[at + i] = i * args.slots + args.used;
         return;
     }
-    for (uint first = 0; count > 0 && first < all; first += blockDim.x) {
-        uint i = first + tid, own = __ballot_sync(~0u, i < all && expert(i) == e);
-        if (lane == 0) before[warp] = __popc(own);
-        __syncthreads();
-        uint to = at;
-        for (uint w = 0; w < 8; w++) {
-            if (w < warp) to += before[w];
-            at += before[w];
-        }
-        if (own >> lane & 1) choices[to + __popc(own & ((1u << lane) - 1))] = i / args.used * args.slots + i % args.used;
-        __syncthreads();
-    }
+    if (own == 0) return;
+    uint to = at + upto - own;
+    for (uint w = 0; w < warp; w++) to += before[w];
+    for_own([&](uint expert, uint choice) {
+        if (expert == e) choices[to++] = choice;
+    });
 }
 
 struct ExpertsArgs {
