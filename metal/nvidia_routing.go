@@ -27,7 +27,7 @@ type (
 const (
 	// fewRouted is the maximum number of rows that kernel norm_route takes, and fewLogits that of
 	// their logits: each of its threadgroups makes 16, and normalises two rows for them.
-	fewRouted, fewLogits = 64, 8192
+	fewRouted, fewLogits = 64, 4096
 	// manyRouted is the minimum number of rows for kernel route_many.
 	manyRouted = 256
 	// maxNvidiaExperts is the maximum number of experts that fits into the threadgroup memory of
